@@ -1,0 +1,134 @@
+"""Netlist to Hamiltonian: reduce, assemble, check, and choose the time step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circuits import legality
+from circuits.assemble import Assembly, assemble
+from circuits.findings import DesignError, Finding, Legality
+from circuits.linear import Modes, highest_rate, modes
+from circuits.netlist import Netlist
+from circuits.reduce import reduce
+
+if TYPE_CHECKING:
+    from circuits.hamiltonian import Hamiltonian
+    from circuits.parameters import Parameters
+
+AUTOMATIC = 0.2
+"""Automatic step in units of 1/ω of the highest frequency: the discrete frequency is then 0.17 % off at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A netlist that compiled: its Hamiltonian, parameters and clock."""
+
+    netlist: Netlist
+    hamiltonian: Hamiltonian
+    parameters: Parameters
+    legality: Legality
+    modes: Modes
+    step: float
+    """Dimensionless."""
+    steps: int
+
+    @property
+    def assembly(self) -> Assembly:
+        """The circuit as dimensionless arrays."""
+        return self.hamiltonian.assembly
+
+    @property
+    def step_s(self) -> float:
+        """Time step in seconds."""
+        return self.step * self.assembly.units.time
+
+    @cached_property
+    def frequencies_hz(self) -> NDArray[np.float64]:
+        """Normal-mode frequencies about the rest point, ascending."""
+        rates = np.sqrt(np.maximum(self.modes.squares, 0.0))
+        return np.asarray(rates / (2 * np.pi * self.assembly.units.time))
+
+    def theta(self, dtype: Any = None) -> dict[str, Any]:
+        """Nominal parameters, dimensionless."""
+        return self.hamiltonian.theta(dtype)
+
+    def initial_state(self, dtype: Any = None) -> tuple[Any, Any]:
+        """Positions and momenta (n,) that the netlist asks for, dimensionless."""
+        from circuits.state import initial_state
+
+        return initial_state(self, dtype)
+
+
+def examine(netlist: Netlist) -> tuple[Legality, Design | None]:
+    """Everything there is to say about a netlist, and the compiled design if nothing stops it."""
+    findings: list[Finding] = list(legality.of_netlist(netlist))
+    if _stopped(findings):
+        return Legality(tuple(findings)), None
+    coordinates, found = reduce(netlist)
+    findings += found
+    if coordinates is None or _stopped(findings):
+        return Legality(tuple(findings)), None
+    assembly = assemble(netlist, coordinates)
+    findings += legality.of_assembly(assembly)
+    if _stopped(findings):
+        return Legality(tuple(findings)), None
+
+    highest = highest_rate(assembly)
+    if highest == 0:
+        from circuits.findings import error
+
+        findings.append(error("design", "nothing oscillates: there is no restoring force", "add inductors or springs"))
+        return Legality(tuple(findings)), None
+    wanted = netlist.clock.step
+    step = AUTOMATIC / highest if wanted is None else wanted / assembly.units.time
+    if step * highest >= legality.STABLE:  # refused before anything expensive
+        still = Modes(np.array([highest**2]), True, np.zeros(0), True)
+        findings += legality.of_modes(assembly, still, highest, step)
+        return Legality(tuple(findings)), None
+
+    from circuits.hamiltonian import Hamiltonian
+    from circuits.parameters import Parameters
+
+    findings += legality.of_energies(assembly)
+    hamiltonian = Hamiltonian.of(assembly)
+    found_modes = modes(assembly, _force(hamiltonian))
+    findings += legality.of_modes(assembly, found_modes, highest, step)
+    report = Legality(tuple(findings))
+    if not report.legal:
+        return report, None
+    parameters = Parameters(assembly)
+    return report, Design(netlist, hamiltonian, parameters, report, found_modes, float(step), netlist.clock.steps)
+
+
+def compile_netlist(netlist: Netlist) -> Design:
+    """Compiled design of a netlist, or `DesignError` with every finding."""
+    report, design = examine(netlist)
+    if design is None:
+        raise DesignError(report.findings)
+    return design
+
+
+def _stopped(findings: list[Finding]) -> bool:
+    return not Legality(tuple(findings)).legal
+
+
+def _force(hamiltonian: Hamiltonian) -> Any:
+    """Force on all moving coordinates without inputs; None where zero is at rest because nothing is biased."""
+    assembly = hamiltonian.assembly
+    linear = all(assembly.groups[name].kind.linear for name in assembly.branch)
+    biased = any(np.any(v != 0) for k, v in assembly.theta.items() if k.endswith(".flux"))
+    if linear and not biased:
+        return None
+    import jax
+    import jax.numpy as jnp
+
+    theta = hamiltonian.theta()
+    prepared = hamiltonian.prepare(theta)
+    u = jnp.zeros((hamiltonian.inputs,), next(iter(theta.values())).dtype)
+    slope = jax.jit(jax.grad(lambda c: jnp.sum(hamiltonian._potential(c, prepared, u))))
+    return lambda c: -np.asarray(slope(jnp.asarray(c, u.dtype)), float)

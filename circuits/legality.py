@@ -1,0 +1,248 @@
+"""The rules by which a netlist is or is not trainable by echo. Each finding names the element, the reason, the remedy.
+
+Rules come in three stages: what the netlist alone shows, what its assembled arrays show, and what its modes show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import networkx as nx
+import numpy as np
+
+from circuits.assemble import Assembly
+from circuits.findings import Finding, error, note, warning
+from circuits.linear import DENSE_MODES, Modes, inductance_clusters, inductance_matrix
+from circuits.netlist import Netlist
+
+STABLE = 2.0
+"""Leapfrog is stable for step·ω below this."""
+ADVISED = 0.3
+"""Above this product the discrete frequency is more than 0.4 % off."""
+SPREAD = 1e3
+"""Ratio of frequencies beyond which one time step for all is wasteful."""
+LARGEST_ELIMINATION = 2000
+LARGEST_CLUSTER = 2000
+LARGEST_LOSS = 1024
+
+
+# What the netlist alone shows ------------------------------------------------------------------------------------
+
+
+def of_netlist(netlist: Netlist) -> Iterator[Finding]:
+    """Elements that cannot be used at all, or not where they stand."""
+    held = {n for d in netlist.drives if d.action == "prescribe" for n in netlist.terminals_of(d)}
+    fixed = {netlist.ground, *held}
+    inertia_at: dict[str, list[str]] = {}
+    for part in netlist.elements:
+        if part.inertia is not None:
+            for node in netlist.terminals_of(part):
+                inertia_at.setdefault(node, []).append(part.name)
+    for part in netlist.elements:
+        ends = netlist.terminals_of(part)
+        if part.refusal is not None:
+            yield error(part.name, part.refusal.reason, part.refusal.remedy)
+        elif part.trainable and part.conductance is not None:
+            yield error(part.name, f"a {part.type} is loss, not energy: the echo gives no gradient for it",
+                        "remove `trainable`, or train the capacitor or inductor beside it")  # fmt: skip
+        elif len(ends) == 2 and set(ends) <= fixed and held & set(ends):
+            what = "closes a capacitor loop on" if part.inertia is not None else "lies across"
+            yield error(part.name, f"{what} a voltage source: its state is forced and it stores nothing of its own",
+                        "remove it, or put an inductor between it and the source")  # fmt: skip
+        elif part.type == "bilinear" and netlist.ground in ends:
+            yield error(part.name, "couples to ground, whose coordinate is zero", "join two nodes")
+        if part.kinetic is not None:
+            others = [name for name in inertia_at[ends[0]] if name != part.name]
+            if others:
+                yield error(part.name, f"shares its node with {', '.join(others)}: charge would divide between them by an "
+                            "implicit law", "leave the varactor as the only capacitance at its node")  # fmt: skip
+        for key in part.trainable:
+            if part.parameters[key].at_least == 0 == getattr(part, key):
+                yield warning(part.name, f"trainable `{key}` starts at its lower limit 0", "start from a positive value")
+    lossy = [p.name for p in netlist.elements if p.conductance is not None]
+    if lossy:
+        yield warning(lossy[0], f"{_some(lossy)}: energy is lost, so the echo does not retrace exactly",
+                      "keep the run short against the decay, or compensate the loss")  # fmt: skip
+    for target in netlist.targets:
+        if not netlist.probes.sees_position(target.node):
+            yield error(f"targets.{target.name}", f"position of node `{target.node}` is not probed",
+                        "add the node to probes.positions")  # fmt: skip
+    yield from _observability(netlist, fixed)
+
+
+def _observability(netlist: Netlist, fixed: set[str]) -> Iterator[Finding]:
+    """A parameter's gradient is a function of the coordinates in its energy; all of them must be read out."""
+    inertial, magnetic = nx.Graph(), nx.Graph()
+    inertial.add_nodes_from(netlist.nodes)
+    for part in netlist.elements:
+        ends = [n for n in netlist.terminals_of(part) if n not in fixed]
+        if part.inertia is not None and len(ends) == 2:
+            inertial.add_edge(*ends)
+        if part.type == "mutual":
+            magnetic.add_edge(*(getattr(part, key) for key in part.references))
+    massive = {n for p in netlist.elements if p.inertia is not None for n in netlist.terminals_of(p)}
+    block = {n: c for c in nx.connected_components(inertial) for n in c}
+    cluster = {n: c for c in nx.connected_components(magnetic) for n in c}
+
+    def positions(names: set[str]) -> set[str]:
+        nodes = {n for name in names for n in netlist.terminals_of(netlist.by_name[name])} - fixed
+        # A massless node follows from its neighbours, which must then be seen instead.
+        for part in netlist.elements:
+            ends = set(netlist.terminals_of(part))
+            if part.potential is not None and any(n not in massive for n in ends & nodes):
+                nodes |= ends - fixed
+        return {n for n in nodes if n in massive}
+
+    for part in netlist.elements:
+        if not part.trainable or part.conductance is not None or part.refusal is not None:
+            continue
+        names = {part.name} if not part.references else {getattr(part, k) for k in part.references}
+        names = set().union(*(cluster.get(name, {name}) for name in names))
+        missing: list[str] = []
+        if part.potential is not None or part.references:
+            missing += [f"position of {n}" for n in sorted(positions(names)) if not netlist.probes.sees_position(n)]
+        if part.inertia is not None:
+            seen = set().union(*(block[n] for n in netlist.terminals_of(part) if n not in fixed)) & massive
+            missing += [f"momentum of {n}" for n in sorted(seen) if not netlist.probes.sees_momentum(n)]
+        if missing:
+            yield warning(part.name, f"the gradient of {', '.join(part.trainable)} needs the {_some(missing)}, not probed",
+                          "probe it, or the parameter stays as it is")  # fmt: skip
+
+
+# What the assembled arrays show ----------------------------------------------------------------------------------
+
+
+def of_assembly(assembly: Assembly) -> Iterator[Finding]:
+    """Eliminations that are not exact, and inductance matrices that no coils can have."""
+    dynamic, massless, _ = assembly.coordinates.counts
+    if massless > LARGEST_ELIMINATION:
+        yield error("design", f"{massless} sets of nodes have no inertia: too many to eliminate together",
+                    "give them their parasitic capacitance")  # fmt: skip
+        return
+    soft = slice(dynamic, dynamic + massless)
+    for kinds, why in ((assembly.branch, "is nonlinear"), (assembly.loss, "loses energy")):
+        for name, rows in kinds.items():
+            group = assembly.groups[name]
+            if group.kind.linear:
+                continue
+            touching = np.unique(rows[:, soft].nonzero()[0] % len(group.names))
+            for i in touching:
+                node = assembly.coordinates.massless[rows[[i]][:, soft].indices[0]][0]
+                yield error(group.names[i], f"{why} and touches node {node}, which has no capacitance: its position would "
+                            "follow from an implicit law", f"add a capacitor from {node} to ground")  # fmt: skip
+    for name, rows in assembly.loss.items():
+        for read in assembly.momentum.values():
+            touching = np.unique(rows[:, np.unique(read.indices)].nonzero()[0])
+            for i in touching:
+                yield error(assembly.groups[name].names[i], "loses energy at a varactor node, where the decay is not linear",
+                            "move the resistor to another node")  # fmt: skip
+    if assembly.loss and dynamic > LARGEST_LOSS and _branched(assembly):
+        yield error(next(iter(assembly.groups[next(iter(assembly.loss))].names)),
+                    f"lossy branches between nodes are limited to circuits of {LARGEST_LOSS} coordinates",
+                    "tie the resistors to ground")  # fmt: skip
+    if "mutual" in assembly.groups:
+        yield from _inductances(assembly)
+
+
+def _branched(assembly: Assembly) -> bool:
+    rows = list(assembly.loss.values()) + list(assembly.inertia.values())
+    return any(np.any(np.diff(r.indptr) > 1) for r in rows)
+
+
+def _inductances(assembly: Assembly) -> Iterator[Finding]:
+    matrix = inductance_matrix(assembly)
+    names = assembly.groups["inductor"].names
+    for cluster in inductance_clusters(assembly):
+        if len(cluster) > LARGEST_CLUSTER:
+            yield error(names[cluster[0]], f"{len(cluster)} inductors are coupled in one cluster", "couple fewer of them")
+            continue
+        block = matrix[cluster][:, cluster].toarray()
+        root = np.sqrt(np.diag(block))
+        lowest = np.linalg.eigvalsh(block / np.outer(root, root))[0]
+        if lowest <= 1e-9:
+            members = {names[i] for i in cluster}
+            couplers = [
+                e.name
+                for e in assembly.netlist.elements
+                if e.type == "mutual" and getattr(e, e.references[0]) in members
+            ]
+            yield error(couplers[0], f"{_some(couplers)}: the inductance matrix is not positive definite "
+                        f"(lowest relative eigenvalue {lowest:.2g})", "lower the coupling coefficients")  # fmt: skip
+
+
+# What the modes show ---------------------------------------------------------------------------------------------
+
+
+def of_modes(assembly: Assembly, found: Modes, highest: float, step: float) -> Iterator[Finding]:
+    """Stability of the rest point and of the time step; all rates and times dimensionless."""
+    top = max(found.squares[-1], highest**2)
+    if not found.converged:
+        yield warning("design", "no rest point was found near zero; frequencies are those about the last point tried",
+                      "check the flux biases")  # fmt: skip
+    if found.squares[0] < -1e-9 * top:
+        culprits = _softening(assembly)
+        yield error(culprits[0], f"{_some(culprits)}: the rest point is unstable (grows at {np.sqrt(-found.squares[0]):.3g} "
+                    f"per {assembly.units.time:.3g} s)", "lower the coupling, or stiffen the nodes that it joins")  # fmt: skip
+    elif found.squares[0] < 1e-9 * top:
+        yield note("design", "the circuit has a free mode of zero frequency")
+    positive = found.squares[found.squares > 1e-9 * top]
+    if len(positive) and np.sqrt(top / positive[0]) > SPREAD:
+        yield warning("design", f"frequencies span a factor of {np.sqrt(top / positive[0]):.2g}: one time step for all is wasteful",
+                      "bring the slow and the fast part closer together")  # fmt: skip
+    if not found.complete:
+        yield note("design", f"only the {len(found.squares) // 2} lowest and highest of {len(assembly.coordinates.dynamic)} "
+                   f"frequencies were computed (all up to {DENSE_MODES})")  # fmt: skip
+    product = step * highest
+    if product >= STABLE:
+        advised = 0.2 / highest * assembly.units.time
+        yield error("time.step", f"step·ω is {product:.3g}, and leapfrog is unstable from {STABLE:g}",
+                    f"use at most {ADVISED / highest * assembly.units.time:.3g} s ({advised:.3g} s is the automatic choice)")  # fmt: skip
+    elif product > ADVISED:
+        shift = (2 / product * np.arcsin(product / 2) - 1) * 100
+        yield warning("time.step", f"step·ω is {product:.3g}: the highest frequency comes out {shift:.2g} % too high",
+                      f"use {ADVISED / highest * assembly.units.time:.3g} s or less")  # fmt: skip
+
+
+def _softening(assembly: Assembly) -> list[str]:
+    """Elements that can lower the stiffness, for the message."""
+    names = [e.name for e in assembly.netlist.elements if e.type == "bilinear"]
+    names += [e.name for e in assembly.netlist.elements if e.potential is not None and not e.linear]
+    return names or ["design"]
+
+
+# What the energies show ------------------------------------------------------------------------------------------
+
+
+def of_energies(assembly: Assembly) -> Iterator[Finding]:
+    """Evenness in momentum and smoothness of every nonlinear energy, tried on random values."""
+    import jax
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(0)
+    for name, group in assembly.groups.items():
+        if name in assembly.momentum:
+            assert group.kind.kinetic is not None
+            p = jnp.asarray(rng.normal(size=len(group.names)))
+            values = group.values({k: jnp.asarray(v) for k, v in assembly.theta.items()})
+            plus, minus = group.kind.kinetic(p, values), group.kind.kinetic(-p, values)
+            for i in np.flatnonzero(~np.isclose(plus, minus, rtol=1e-5, atol=0)):
+                yield error(group.names[i], "its kinetic energy is not even in momentum", "use the sign-flip echo")
+        if name in assembly.branch and not group.kind.linear:
+            assert group.kind.potential is not None
+            potential = group.kind.potential
+            values = group.values({k: jnp.asarray(v) for k, v in assembly.theta.items()})
+            b = jnp.asarray(rng.normal(size=(len(group.kind.branches), len(group.names))))
+
+            def slope(x: jax.Array, potential=potential, values=values) -> jax.Array:  # type: ignore[no-untyped-def]
+                return jax.grad(lambda y: jnp.sum(potential(tuple(y), values)))(x)
+
+            _, curvature = jax.jvp(slope, (b,), (jnp.ones_like(b),))
+            for i in np.flatnonzero(~np.all(np.isfinite(np.asarray(curvature)), axis=0)):
+                yield error(group.names[i], "its energy is not twice differentiable", "use a smooth element")
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:4])
+    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+

@@ -1,0 +1,350 @@
+"""What an element is: terminals, parameters with dimension, a pure energy, a loss channel, a way to be reversed.
+
+An element is a frozen dataclass. Subclasses declare fields with `terminal`, `reference` and `parameter`, and the
+energies that apply to them as static methods of *branch coordinates* and parameters:
+
+- `potential(b, p)`: energy stored in the branch coordinates `b`, one array per row of `branches`;
+- `inertia(p)`: mass or capacitance between the terminals, T = inertia·ẋ²/2 of the branch velocity;
+- `kinetic(q, p)`: non-quadratic kinetic energy of the momentum at the terminal, instead of `inertia`;
+- `conductance(p)`: force per branch velocity, the loss channel of a dissipative element.
+
+Arrays may be SI or dimensionless: the formulas are the same in any consistent system of units.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from devices.units import Dimension, Quantity, UnitError, describe, parse, to_si
+
+Array = Any
+Values = SimpleNamespace
+"""Parameters and constants of one element, or of a whole group as arrays, by name."""
+
+NODE_NAME = re.compile(r"[A-Za-z0-9_.+\-/#:\[\]]{1,64}")
+PART_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+\-/#:\[\]]{0,63}")
+
+
+class ElementError(ValueError):
+    """A part that cannot be built as described. `part` and `key` say where, `remedy` what to do."""
+
+    def __init__(self, part: str, key: str, message: str, remedy: str = "") -> None:
+        super().__init__(f"Argument `{key}` of {part} {message}")
+        self.part, self.key, self.message = part, key, message
+        self.remedy = remedy or f"correct `{key}`"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A kind of node: what its coordinate and momentum are, and their units."""
+
+    name: str
+    position: str
+    position_unit: str
+    momentum: str
+    momentum_unit: str
+    velocity: str
+    velocity_unit: str
+
+
+ELECTRICAL = Domain("electrical", "flux", "Wb", "charge", "C", "voltage", "V")
+MECHANICAL = Domain("mechanical", "displacement", "m", "momentum", "kg*m/s", "velocity", "m/s")
+DOMAINS = {domain.name: domain for domain in (ELECTRICAL, MECHANICAL)}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A physical parameter: unit, default, the open or closed interval it must lie in, and what is typical."""
+
+    name: str
+    unit: str | None
+    """Unit whose dimension is due; None where it depends on the nodes that are joined."""
+    doc: str
+    default: float | None
+    above: float
+    at_least: float
+    below: float
+    knob: bool
+    """Whether `trainable = true` means this parameter."""
+    typical: str
+
+    @property
+    def positive(self) -> bool:
+        """Whether the parameter can only be greater than zero."""
+        return self.above >= 0 or self.at_least > 0
+
+    def read(self, value: Quantity) -> float:
+        """SI float of a user's value, checked."""
+        number = to_si(value, self.unit) if self.unit is not None else parse(value)[0]
+        if not self.above < number < self.below or number < self.at_least:
+            raise UnitError(f"must be {self.range_text()}, but is {number:g}")
+        return number
+
+    def due_text(self) -> str:
+        """What the parameter must be, in words."""
+        what = describe(self.unit) if self.unit is not None else "a quantity"
+        return what if self.range_text() == "finite" else f"{what} {self.range_text()}"
+
+    def range_text(self) -> str:
+        """The permitted interval in words."""
+        low = max(self.above, self.at_least)
+        words = []
+        if math.isfinite(low):
+            words.append(f"greater than {low:g}" if low == self.above else f"at least {low:g}")
+        if math.isfinite(self.below):
+            words.append(f"less than {self.below:g}")
+        return " and ".join(words) or "finite"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why echo learning cannot use a kind of element, and what to use instead."""
+
+    reason: str
+    remedy: str
+
+
+GROUND = ""
+"""Stands for the netlist's ground, whatever its name, where a terminal is left open."""
+
+
+def terminal(*, optional: bool = False) -> Any:
+    """Field for the node that a terminal is tied to; an optional one is at ground unless given."""
+    metadata = {"kind": "terminal"}
+    return field(default=GROUND, metadata=metadata) if optional else field(metadata=metadata)
+
+
+def reference() -> Any:
+    """Field for the name of another element."""
+    return field(metadata={"kind": "reference"})
+
+
+def parameter(
+    unit: str | None,
+    doc: str,
+    *,
+    default: float | None = None,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    below: float = math.inf,
+    knob: bool = False,
+    typical: str = "",
+) -> Any:
+    """Field for a physical parameter. Without a default it must be given."""
+    metadata = {
+        "kind": "parameter",
+        "parameter": lambda name: Parameter(name, unit, doc, default, above, at_least, below, knob, typical),
+    }
+    return field(metadata=metadata) if default is None else field(default=default, metadata=metadata)
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """A suggestion for a mistyped word, as the end of a message."""
+    known = list(choices)
+    close = difflib.get_close_matches(word, known, n=1)
+    if close:
+        return f"; did you mean `{close[0]}`?"
+    return f"; known are {', '.join(sorted(known)[:12])}" if known else ""
+
+
+@dataclass(frozen=True, repr=False)
+class Part:
+    """Anything with a name, terminals and parameters: elements and drives."""
+
+    name: str
+
+    type: ClassVar[str]
+    terminals: ClassVar[tuple[str, ...]] = ()
+    optional_terminals: ClassVar[tuple[str, ...]] = ()
+    references: ClassVar[tuple[str, ...]] = ()
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    domain: ClassVar[Domain | None] = ELECTRICAL
+    summary: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        label = f"{self.type} {self.name!r}"
+        if not isinstance(self.name, str) or not PART_NAME.fullmatch(self.name):
+            raise ElementError(label, "name", "must start with a letter and hold letters, digits or . _ + - / # : [ ]")
+        for key in self.terminals:
+            node = getattr(self, key)
+            node = str(node) if isinstance(node, int) and not isinstance(node, bool) else node
+            if node == GROUND and key in self.optional_terminals:
+                continue
+            if not isinstance(node, str) or not NODE_NAME.fullmatch(node):
+                raise ElementError(label, "nodes", f"must be node names without spaces, but one is {node!r}")
+            object.__setattr__(self, key, node)
+        for key in self.references:
+            if not isinstance(getattr(self, key), str):
+                raise ElementError(label, key, "must be the name of an element")
+        given: dict[str, Dimension] = {}
+        for key, info in self.parameters.items():
+            try:
+                if info.unit is None and (dims := parse(getattr(self, key))[1]) is not None:
+                    given[key] = dims
+                object.__setattr__(self, key, info.read(getattr(self, key)))
+            except UnitError as error:
+                text = str(error)
+                text = text if text.startswith("must") else f"cannot be read: {text}"
+                raise ElementError(label, key, text, f"give `{key}` as {info.due_text()}") from None
+        object.__setattr__(self, "given_dimensions", given)
+
+    given_dimensions: ClassVar[Mapping[str, Dimension]] = {}
+    """Dimensions as written, for parameters whose due dimension only the netlist knows."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Nodes that the terminals are tied to."""
+        return tuple(getattr(self, key) for key in self.terminals)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Parameters in SI."""
+        return {key: getattr(self, key) for key in self.parameters}
+
+    def __repr__(self) -> str:
+        from devices.units import to_text
+
+        shown = [self.name, *self.nodes, *(getattr(self, key) for key in self.references)]
+        shown += [f"{k}={to_text(v, self.parameters[k].unit or '')}" for k, v in self.values.items()]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Element(Part):
+    """A part that stores energy or loses it. Final subclasses are made with `@element`."""
+
+    trainable: Any = field(default=(), kw_only=True)
+    """Names of the parameters that learning may change; True means the usual knob."""
+    bounds: Any = field(default=(), kw_only=True)
+    """Interval for a trained parameter, as a pair, or by name where there are several."""
+    tolerance: Any = field(default=(), kw_only=True)
+    """Relative spread of a parameter as made, as one number, or by name where there are several."""
+
+    branches: ClassVar[tuple[tuple[int, ...], ...]] = ((1, -1),)
+    """Branch coordinates as combinations of the terminals' coordinates, a row each."""
+    linear: ClassVar[bool] = False
+    """Whether the potential is a quadratic form of the branch coordinates."""
+    constants: ClassVar[Mapping[str, tuple[float, str]]] = {}
+    """Physical constants in the energy, in SI with their unit."""
+    inertia: ClassVar[Callable[[Values], Array] | None] = None
+    """Mass or capacitance; where `kinetic` is given too, its small-signal value."""
+    potential: ClassVar[Callable[[tuple[Array, ...], Values], Array] | None] = None
+    stiffness: ClassVar[Callable[[Values], tuple[Array, ...]] | None] = None
+    """Largest curvature of the potential along each branch: exact for linear ones, a bound otherwise."""
+    amplitude: ClassVar[Callable[[Values], float] | None] = None
+    """Branch coordinate at which the nonlinearity matters, for scaling; None for linear elements."""
+    kinetic: ClassVar[Callable[[Array, Values], Array] | None] = None
+    conductance: ClassVar[Callable[[Values], Array] | None] = None
+    refusal: ClassVar[Refusal | None] = None
+    energy_text: ClassVar[str] = ""
+    loss_text: ClassVar[str] = "lossless"
+    limits_text: ClassVar[str] = ""
+    reversal_text: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        label = f"{self.type} {self.name!r}"
+        object.__setattr__(self, "trainable", self._trainable(label))
+        object.__setattr__(self, "bounds", self._bounds(label))
+        object.__setattr__(self, "tolerance", self._tolerance(label))
+
+    def _trainable(self, label: str) -> tuple[str, ...]:
+        given = self.trainable
+        if isinstance(given, bool):
+            return tuple(k for k, info in self.parameters.items() if info.knob) if given else ()
+        names = [given] if isinstance(given, str) else given
+        if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+            raise ElementError(label, "trainable", "must be true, false or a list of parameter names")
+        for name in names:
+            if name not in self.parameters:
+                raise ElementError(label, "trainable", f"names `{name}`, which is no parameter{nearest(name, self.parameters)}")
+        return tuple(k for k in self.parameters if k in names)
+
+    def _by_parameter(self, label: str, key: str, given: Any) -> dict[str, Any]:
+        """A setting for the knob, or a mapping of settings by parameter name."""
+        if isinstance(given, Mapping):
+            for name in given:
+                if name not in self.parameters:
+                    raise ElementError(label, key, f"names `{name}`, which is no parameter{nearest(name, self.parameters)}")
+            return dict(given)
+        owners = list(self.trainable) or [k for k, info in self.parameters.items() if info.knob]
+        if len(owners) != 1:
+            raise ElementError(label, key, "must say which parameter it is for, as a table by parameter name")
+        return {owners[0]: given}
+
+    def _bounds(self, label: str) -> dict[str, tuple[float, float]]:
+        if self.bounds in ((), None):
+            return {}
+        bounds = {}
+        for key, pair in self._by_parameter(label, "bounds", self.bounds).items():
+            if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+                raise ElementError(label, "bounds", "must be a pair [lowest, highest]")
+            try:
+                low, high = (self.parameters[key].read(v) for v in pair)
+            except UnitError as error:
+                raise ElementError(label, "bounds", f"cannot be read: {error}") from None
+            value = getattr(self, key)
+            if not low < high:
+                raise ElementError(label, "bounds", f"must grow, but are {low:g} and {high:g}")
+            if not low <= value <= high:
+                raise ElementError(label, "bounds", f"must hold the value {value:g}, but are {low:g} and {high:g}")
+            bounds[key] = (low, high)
+        return bounds
+
+    def _tolerance(self, label: str) -> dict[str, float]:
+        if self.tolerance in ((), None):
+            return {}
+        spread = {}
+        for key, value in self._by_parameter(label, "tolerance", self.tolerance).items():
+            try:
+                spread[key] = to_si(value, "")
+            except UnitError as error:
+                raise ElementError(label, "tolerance", f"cannot be read: {error}") from None
+            if not 0 <= spread[key] < 1:
+                raise ElementError(label, "tolerance", f"must lie in [0, 1), but is {spread[key]:g}")
+        return spread
+
+
+ELEMENTS: dict[str, type[Element]] = {}
+"""Every element type by the name that design files use."""
+
+P = TypeVar("P", bound=Part)
+
+
+@dataclass_transform(field_specifiers=(terminal, reference, parameter), frozen_default=True)
+def element(type_name: str) -> Callable[[type[P]], type[P]]:
+    """Make a class an element and register it under its design-file name."""
+
+    def finish(cls: type[P]) -> type[P]:
+        made = complete(cls, type_name)
+        assert issubclass(made, Element)
+        ELEMENTS[type_name] = made
+        return made
+
+    return finish
+
+
+def complete(cls: type[P], type_name: str) -> type[P]:
+    """Turn declarations into a frozen dataclass with its tables of terminals, references and parameters."""
+    made = dataclass(frozen=True, repr=False)(cls)
+    by_kind: dict[str, list[dataclasses.Field[Any]]] = {"terminal": [], "reference": [], "parameter": []}
+    for item in dataclasses.fields(made):
+        if "kind" in item.metadata:
+            by_kind[item.metadata["kind"]].append(item)
+    made.type = type_name
+    made.terminals = tuple(item.name for item in by_kind["terminal"])
+    made.optional_terminals = tuple(item.name for item in by_kind["terminal"] if item.default == GROUND)
+    made.references = tuple(item.name for item in by_kind["reference"])
+    made.parameters = {item.name: item.metadata["parameter"](item.name) for item in by_kind["parameter"]}
+    made.summary = (made.__doc__ or "").strip().splitlines()[0]
+    for info in made.parameters.values():
+        if info.unit is not None:
+            describe(info.unit)
+    return made

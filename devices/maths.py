@@ -1,0 +1,38 @@
+"""The few functions that energies need. They load JAX on first use, so that listing elements does not."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+Array = Any
+
+
+def cos(x: Array) -> Array:
+    """Cosine."""
+    import jax.numpy as jnp
+
+    return jnp.cos(x)
+
+
+def log_cosh(x: Array) -> Array:
+    """Logarithm of cosh without overflow; its derivative is computed as tanh."""
+    return _log_cosh()(x)
+
+
+@cache
+def _log_cosh() -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    @jax.custom_jvp
+    def value(x: Array) -> Array:
+        size = jnp.abs(x)
+        return size + jnp.log1p(jnp.exp(-2 * size)) - jnp.log(jnp.asarray(2, x.dtype))
+
+    @value.defjvp
+    def slope(primals: Any, tangents: Any) -> Any:
+        (x,), (dx,) = primals, tangents
+        return value(x), jnp.tanh(x) * dx
+
+    return value

@@ -1,0 +1,1 @@
+"""Sweeps, paper results, plots and reports on top of everything else."""
