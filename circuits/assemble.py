@@ -120,16 +120,16 @@ def assemble(netlist: Netlist, coordinates: Coordinates) -> Assembly:
                 [getattr(p, parameter) / e.scale for p, e in zip(parts, made, strict=True)]
             )
 
-    inputs = tuple(
-        Input(d, c.function, c.unit, units.scale(c.unit)) for d in netlist.drives for c in d.channels
-    )
+    inputs = tuple(Input(d, c.function, c.unit, units.scale(c.unit)) for d in netlist.drives for c in d.channels)
     reader = _Reader(netlist, coordinates, inputs)
     branch, branch_inputs, inertia, lift, loss, momentum = {}, {}, {}, {}, {}, {}
     for name, parts in by_type.items():
         kind = ELEMENTS[name]
         if kind.potential is not None:
             branch[name] = reader.rows(parts, kind.branches)
-            branch_inputs[name] = reader.held(parts, kind.branches, "integral") + reader.threads(parts, len(kind.branches))
+            branch_inputs[name] = reader.held(parts, kind.branches, "integral") + reader.threads(
+                parts, len(kind.branches)
+            )
         if kind.kinetic is not None:
             momentum[name] = reader.rows(parts, kind.branches)
         elif kind.inertia is not None:
@@ -144,7 +144,14 @@ def assemble(netlist: Netlist, coordinates: Coordinates) -> Assembly:
     # Momenta scale inversely to positions, so that their product keeps the unit of action.
     unscaled = sp.diags_array(1 / factors[dynamic])
     return Assembly(
-        netlist, coordinates, units, groups, theta, tuple(entries), inputs, factors,
+        netlist,
+        coordinates,
+        units,
+        groups,
+        theta,
+        tuple(entries),
+        inputs,
+        factors,
         branch={k: (m @ scaled).tocsr() for k, m in branch.items()},
         branch_inputs=branch_inputs,
         inertia={k: (m @ scaled).tocsr() for k, m in inertia.items()},
@@ -152,7 +159,7 @@ def assemble(netlist: Netlist, coordinates: Coordinates) -> Assembly:
         momentum={k: (m[:, dynamic] @ unscaled).tocsr() for k, m in momentum.items()},
         loss={k: (m @ scaled).tocsr() for k, m in loss.items()},
         injection=(scaled @ reader.injection()).tocsr(),
-    )  # fmt: skip
+    )
 
 
 def inertia_matrix(assembly: Assembly, theta: Theta | None = None) -> sp.csr_array:
@@ -161,12 +168,10 @@ def inertia_matrix(assembly: Assembly, theta: Theta | None = None) -> sp.csr_arr
     total = sp.csr_array((n, n))
     for name, rows in assembly.inertia.items():
         group = assembly.groups[name]
-        assert group.kind.inertia is not None
         weights = np.asarray(group.kind.inertia(group.values(assembly.theta if theta is None else theta)))
         total = total + rows.T @ sp.diags_array(weights) @ rows
     for name, rows in assembly.momentum.items():  # small-signal value at the node's own coordinate
         group = assembly.groups[name]
-        assert group.kind.inertia is not None
         weights = np.asarray(group.kind.inertia(group.values(assembly.theta if theta is None else theta)))
         columns = rows.indices
         size = weights / rows.data**2
@@ -187,10 +192,16 @@ def _entry(netlist: Netlist, units: UnitSystem, part: Element, parameter: str, i
         bounds = (info.above, info.below)
     positive = info.positive or (info.at_least >= 0 and getattr(part, parameter) > 0)
     return Entry(
-        f"{part.name}.{parameter}", f"{part.type}.{parameter}", index, unit, scale, parameter in part.trainable,
-        positive, None if bounds is None else (bounds[0] / scale, bounds[1] / scale),
+        f"{part.name}.{parameter}",
+        f"{part.type}.{parameter}",
+        index,
+        unit,
+        scale,
+        parameter in part.trainable,
+        positive,
+        None if bounds is None else (bounds[0] / scale, bounds[1] / scale),
         part.tolerance.get(parameter, 0.0),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +244,11 @@ class _Reader:
         return (self.coordinates.W.T @ matrix.tocsr()).tocsr()
 
     def _terminals(
-        self, parts: list[Element], branches: tuple[tuple[int, ...], ...], index: Mapping[str, int], width: int | None = None
+        self,
+        parts: list[Element],
+        branches: tuple[tuple[int, ...], ...],
+        index: Mapping[str, int],
+        width: int | None = None,
     ) -> sp.csr_array:
         data, row, column = [], [], []
         for r, coefficients in enumerate(branches):
@@ -259,13 +274,11 @@ def _factors(
     size = np.zeros(sum(coordinates.counts))
     for name, rows in (*inertia.items(), *momentum.items()):
         kind = groups[name].kind
-        assert kind.inertia is not None
         size += rows.power(2).T @ np.asarray(kind.inertia(groups[name].values(theta)))
     dynamic, massless, _ = coordinates.counts
     soft = slice(dynamic, dynamic + massless)
     for name, rows in branch.items():
         kind = groups[name].kind
-        assert kind.stiffness is not None
         weights = np.abs(np.concatenate([np.asarray(k) for k in kind.stiffness(groups[name].values(theta))]))
         size[soft] += (rows.power(2).T @ weights)[soft]
     return np.where(size > 0, 1 / np.sqrt(np.where(size > 0, size, 1.0)), 1.0)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from devices import ArgumentError
+
 
 class Severity(StrEnum):
     """How much a finding matters."""
@@ -72,7 +74,7 @@ class Legality:
         return "\n".join(f"{f.severity}: {f}" for f in self.findings) or "legal, no findings"
 
 
-class DesignError(ValueError):
+class DesignError(ArgumentError):
     """A design that cannot be used; carries the findings that say why."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:

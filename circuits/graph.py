@@ -44,7 +44,9 @@ def from_graph(graph: nx.MultiGraph) -> Netlist:
     try:
         elements = [data["element"] for *_, data in graph.edges(data=True)]
     except KeyError:
-        raise DesignError([error("graph", "an edge has no attribute `element`", "give every edge its element")]) from None
+        raise DesignError(
+            [error("graph", "an edge has no attribute `element`", "give every edge its element")]
+        ) from None
     elements += given.get("others", ())
     rank = {name: i for i, name in enumerate(given.get("order", ()))}
     elements.sort(key=lambda e: rank.get(e.name, len(rank)))

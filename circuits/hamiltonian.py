@@ -200,7 +200,6 @@ class Hamiltonian:
         total = jnp.zeros(p.shape[1:], p.dtype)
         for name, reader in self.momenta.items():
             group = self.assembly.groups[name]
-            assert group.kind.kinetic is not None
             read = reader(p)
             total = total + jnp.sum(group.kind.kinetic(read, _values(group, prepared.theta, read)), axis=0)
         return total
@@ -218,14 +217,12 @@ class Hamiltonian:
                 flux = parts[0] - values.flux
                 total = total + jnp.sum(flux * self.compliance.solve(prepared.compliance, flux), axis=0) / 2
             else:
-                assert group.kind.potential is not None
                 total = total + jnp.sum(group.kind.potential(parts, values), axis=0)
         if self.injection is not None:
             total = total - jnp.sum(c * lanes(self.injection(u), c), axis=0)
         for name, (reader, inputs) in self.lifts.items():
             # A capacitor on a held node: T's cross term, moved to V by a canonical shift of the charge.
             group = self.assembly.groups[name]
-            assert group.kind.inertia is not None
             weights = group.kind.inertia(_values(group, prepared.theta, c))
             total = total + jnp.sum(weights * reader(c) * lanes(inputs(u), c), axis=0)
         return total
@@ -249,7 +246,9 @@ class Hamiltonian:
             return jax.grad(lambda y: jnp.sum(self._potential(jnp.concatenate([q, y]), prepared, u)))(x)
 
         directions = jnp.eye(massless, dtype=dtype)
-        columns = jax.vmap(lambda d: jax.jvp(slope, (at_zero,), (lanes(d, at_zero) + at_zero,))[1], out_axes=-1)(directions)
+        columns = jax.vmap(lambda d: jax.jvp(slope, (at_zero,), (lanes(d, at_zero) + at_zero,))[1], out_axes=-1)(
+            directions
+        )
         return jnp.linalg.inv(jnp.moveaxis(columns, (0, -1), (-2, -1)))
 
     def _cyclic(self, q: Array, theta: Theta) -> Array:
@@ -271,7 +270,6 @@ def _inertia_weights(groups: Mapping[str, Group], inertia: Mapping[str, Any], th
     weights = []
     for name in inertia:
         kind = groups[name].kind
-        assert kind.inertia is not None
         weights.append(kind.inertia(groups[name].values(theta)))
     example = next(iter(theta.values()))
     return jnp.concatenate(weights) if weights else jnp.zeros((0, *example.shape[1:]), example.dtype)
@@ -291,8 +289,7 @@ def _compliance(assembly: Assembly) -> tuple[Inverse | None, tuple[NDArray[np.in
     index = {name: i for i, name in enumerate(assembly.groups["inductor"].names)}
     pairs = [(e.first, e.second) for e in assembly.netlist.elements if e.type == "mutual"]  # type: ignore[attr-defined]
     first, second = (np.array([index[pair[k]] for pair in pairs], np.intp) for k in (0, 1))
-    n, m = len(index), len(pairs)
-    eye = sp.eye_array(n).tocsr()
+    eye = sp.eye_array(len(index)).tocsr()
     rows = sp.vstack([eye, eye[first] + eye[second], eye[first] - eye[second]]).tocsr()
     L = assembly.theta["inductor.inductance"]
     shared = assembly.theta["mutual.coefficient"] * np.sqrt(L[first] * L[second])

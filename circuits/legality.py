@@ -6,6 +6,7 @@ Rules come in three stages: what the netlist alone shows, what its assembled arr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -43,30 +44,47 @@ def of_netlist(netlist: Netlist) -> Iterator[Finding]:
         if part.refusal is not None:
             yield error(part.name, part.refusal.reason, part.refusal.remedy)
         elif part.trainable and part.conductance is not None:
-            yield error(part.name, f"a {part.type} is loss, not energy: the echo gives no gradient for it",
-                        "remove `trainable`, or train the capacitor or inductor beside it")  # fmt: skip
+            yield error(
+                part.name,
+                f"a {part.type} is loss, not energy: the echo gives no gradient for it",
+                "remove `trainable`, or train the capacitor or inductor beside it",
+            )
         elif len(ends) == 2 and set(ends) <= fixed and held & set(ends):
             what = "closes a capacitor loop on" if part.inertia is not None else "lies across"
-            yield error(part.name, f"{what} a voltage source: its state is forced and it stores nothing of its own",
-                        "remove it, or put an inductor between it and the source")  # fmt: skip
+            yield error(
+                part.name,
+                f"{what} a voltage source: its state is forced and it stores nothing of its own",
+                "remove it, or put an inductor between it and the source",
+            )
         elif part.type == "bilinear" and netlist.ground in ends:
             yield error(part.name, "couples to ground, whose coordinate is zero", "join two nodes")
         if part.kinetic is not None:
             others = [name for name in inertia_at[ends[0]] if name != part.name]
             if others:
-                yield error(part.name, f"shares its node with {', '.join(others)}: charge would divide between them by an "
-                            "implicit law", "leave the varactor as the only capacitance at its node")  # fmt: skip
+                yield error(
+                    part.name,
+                    f"shares its node with {', '.join(others)}: charge would divide between them by an implicit law",
+                    "leave the varactor as the only capacitance at its node",
+                )
         for key in part.trainable:
             if part.parameters[key].at_least == 0 == getattr(part, key):
-                yield warning(part.name, f"trainable `{key}` starts at its lower limit 0", "start from a positive value")
+                yield warning(
+                    part.name, f"trainable `{key}` starts at its lower limit 0", "start from a positive value"
+                )
     lossy = [p.name for p in netlist.elements if p.conductance is not None]
     if lossy:
-        yield warning(lossy[0], f"{_some(lossy)}: energy is lost, so the echo does not retrace exactly",
-                      "keep the run short against the decay, or compensate the loss")  # fmt: skip
+        yield warning(
+            lossy[0],
+            f"{_some(lossy)}: energy is lost, so the echo does not retrace exactly",
+            "keep the run short against the decay, or compensate the loss",
+        )
     for target in netlist.targets:
         if not netlist.probes.sees_position(target.node):
-            yield error(f"targets.{target.name}", f"position of node `{target.node}` is not probed",
-                        "add the node to probes.positions")  # fmt: skip
+            yield error(
+                f"targets.{target.name}",
+                f"position of node `{target.node}` is not probed",
+                "add the node to probes.positions",
+            )
     yield from _observability(netlist, fixed)
 
 
@@ -84,14 +102,17 @@ def _observability(netlist: Netlist, fixed: set[str]) -> Iterator[Finding]:
     block = {n: c for c in nx.connected_components(inertial) for n in c}
     cluster = {n: c for c in nx.connected_components(magnetic) for n in c}
 
+    # A massless node follows from its elastic neighbours, which must then be seen instead of it.
+    soft = nx.Graph()
+    for part in netlist.elements:
+        if part.potential is not None:
+            ends = [n for n in netlist.terminals_of(part) if n not in fixed]
+            soft.add_edges_from((a, b) for a in ends for b in ends if a not in massive)
+    border = {n: {b for m in c for b in soft[m] if b in massive} for c in _massless_sets(soft, massive) for n in c}
+
     def positions(names: set[str]) -> set[str]:
         nodes = {n for name in names for n in netlist.terminals_of(netlist.by_name[name])} - fixed
-        # A massless node follows from its neighbours, which must then be seen instead.
-        for part in netlist.elements:
-            ends = set(netlist.terminals_of(part))
-            if part.potential is not None and any(n not in massive for n in ends & nodes):
-                nodes |= ends - fixed
-        return {n for n in nodes if n in massive}
+        return {m for n in nodes for m in border.get(n, {n})}
 
     for part in netlist.elements:
         if not part.trainable or part.conductance is not None or part.refusal is not None:
@@ -105,8 +126,15 @@ def _observability(netlist: Netlist, fixed: set[str]) -> Iterator[Finding]:
             seen = set().union(*(block[n] for n in netlist.terminals_of(part) if n not in fixed)) & massive
             missing += [f"momentum of {n}" for n in sorted(seen) if not netlist.probes.sees_momentum(n)]
         if missing:
-            yield warning(part.name, f"the gradient of {', '.join(part.trainable)} needs the {_some(missing)}, not probed",
-                          "probe it, or the parameter stays as it is")  # fmt: skip
+            yield warning(
+                part.name,
+                f"the gradient of {', '.join(part.trainable)} needs the {_some(missing)}, not probed",
+                "probe it, or the parameter stays as it is",
+            )
+
+
+def _massless_sets(graph: nx.Graph, massive: set[str]) -> Iterator[set[str]]:
+    yield from nx.connected_components(graph.subgraph([n for n in graph if n not in massive]))
 
 
 # What the assembled arrays show ----------------------------------------------------------------------------------
@@ -116,8 +144,11 @@ def of_assembly(assembly: Assembly) -> Iterator[Finding]:
     """Eliminations that are not exact, and inductance matrices that no coils can have."""
     dynamic, massless, _ = assembly.coordinates.counts
     if massless > LARGEST_ELIMINATION:
-        yield error("design", f"{massless} sets of nodes have no inertia: too many to eliminate together",
-                    "give them their parasitic capacitance")  # fmt: skip
+        yield error(
+            "design",
+            f"{massless} sets of nodes have no inertia: too many to eliminate together",
+            "give them their parasitic capacitance",
+        )
         return
     soft = slice(dynamic, dynamic + massless)
     for kinds, why in ((assembly.branch, "is nonlinear"), (assembly.loss, "loses energy")):
@@ -128,18 +159,27 @@ def of_assembly(assembly: Assembly) -> Iterator[Finding]:
             touching = np.unique(rows[:, soft].nonzero()[0] % len(group.names))
             for i in touching:
                 node = assembly.coordinates.massless[rows[[i]][:, soft].indices[0]][0]
-                yield error(group.names[i], f"{why} and touches node {node}, which has no capacitance: its position would "
-                            "follow from an implicit law", f"add a capacitor from {node} to ground")  # fmt: skip
+                yield error(
+                    group.names[i],
+                    f"{why} and touches node {node}, which has no capacitance: its position would "
+                    "follow from an implicit law",
+                    f"add a capacitor from {node} to ground",
+                )
     for name, rows in assembly.loss.items():
         for read in assembly.momentum.values():
             touching = np.unique(rows[:, np.unique(read.indices)].nonzero()[0])
             for i in touching:
-                yield error(assembly.groups[name].names[i], "loses energy at a varactor node, where the decay is not linear",
-                            "move the resistor to another node")  # fmt: skip
+                yield error(
+                    assembly.groups[name].names[i],
+                    "loses energy at a varactor node, where the decay is not linear",
+                    "move the resistor to another node",
+                )
     if assembly.loss and dynamic > LARGEST_LOSS and _branched(assembly):
-        yield error(next(iter(assembly.groups[next(iter(assembly.loss))].names)),
-                    f"lossy branches between nodes are limited to circuits of {LARGEST_LOSS} coordinates",
-                    "tie the resistors to ground")  # fmt: skip
+        yield error(
+            next(iter(assembly.groups[next(iter(assembly.loss))].names)),
+            f"lossy branches between nodes are limited to circuits of {LARGEST_LOSS} coordinates",
+            "tie the resistors to ground",
+        )
     if "mutual" in assembly.groups:
         yield from _inductances(assembly)
 
@@ -152,22 +192,31 @@ def _branched(assembly: Assembly) -> bool:
 def _inductances(assembly: Assembly) -> Iterator[Finding]:
     matrix = inductance_matrix(assembly)
     names = assembly.groups["inductor"].names
-    for cluster in inductance_clusters(assembly):
-        if len(cluster) > LARGEST_CLUSTER:
-            yield error(names[cluster[0]], f"{len(cluster)} inductors are coupled in one cluster", "couple fewer of them")
+    for clusters in inductance_clusters(matrix):
+        if clusters.shape[1] > LARGEST_CLUSTER:
+            yield error(
+                names[clusters[0, 0]],
+                f"{clusters.shape[1]} inductors are coupled in one cluster",
+                "couple fewer of them",
+            )
             continue
-        block = matrix[cluster][:, cluster].toarray()
-        root = np.sqrt(np.diag(block))
-        lowest = np.linalg.eigvalsh(block / np.outer(root, root))[0]
-        if lowest <= 1e-9:
+        i, j = np.broadcast_arrays(clusters[:, :, None], clusters[:, None, :])
+        blocks = np.asarray(matrix[i.ravel(), j.ravel()]).reshape(i.shape)
+        root = np.sqrt(np.diagonal(blocks, axis1=1, axis2=2))
+        lowest = np.linalg.eigvalsh(blocks / (root[:, :, None] * root[:, None, :]))[:, 0]
+        for cluster, value in zip(clusters[lowest <= 1e-9], lowest[lowest <= 1e-9], strict=True):
             members = {names[i] for i in cluster}
             couplers = [
                 e.name
                 for e in assembly.netlist.elements
                 if e.type == "mutual" and getattr(e, e.references[0]) in members
             ]
-            yield error(couplers[0], f"{_some(couplers)}: the inductance matrix is not positive definite "
-                        f"(lowest relative eigenvalue {lowest:.2g})", "lower the coupling coefficients")  # fmt: skip
+            yield error(
+                couplers[0],
+                f"{_some(couplers)}: the inductance matrix is not positive definite "
+                f"(lowest relative eigenvalue {value:.2g})",
+                "lower the coupling coefficients",
+            )
 
 
 # What the modes show ---------------------------------------------------------------------------------------------
@@ -177,30 +226,49 @@ def of_modes(assembly: Assembly, found: Modes, highest: float, step: float) -> I
     """Stability of the rest point and of the time step; all rates and times dimensionless."""
     top = max(found.squares[-1], highest**2)
     if not found.converged:
-        yield warning("design", "no rest point was found near zero; frequencies are those about the last point tried",
-                      "check the flux biases")  # fmt: skip
+        yield warning(
+            "design",
+            "no rest point was found near zero; frequencies are those about the last point tried",
+            "check the flux biases",
+        )
     if found.squares[0] < -1e-9 * top:
         culprits = _softening(assembly)
-        yield error(culprits[0], f"{_some(culprits)}: the rest point is unstable (grows at {np.sqrt(-found.squares[0]):.3g} "
-                    f"per {assembly.units.time:.3g} s)", "lower the coupling, or stiffen the nodes that it joins")  # fmt: skip
+        yield error(
+            culprits[0],
+            f"{_some(culprits)}: the rest point is unstable (grows at {np.sqrt(-found.squares[0]):.3g} "
+            f"per {assembly.units.time:.3g} s)",
+            "lower the coupling, or stiffen the nodes that it joins",
+        )
     elif found.squares[0] < 1e-9 * top:
         yield note("design", "the circuit has a free mode of zero frequency")
     positive = found.squares[found.squares > 1e-9 * top]
     if len(positive) and np.sqrt(top / positive[0]) > SPREAD:
-        yield warning("design", f"frequencies span a factor of {np.sqrt(top / positive[0]):.2g}: one time step for all is wasteful",
-                      "bring the slow and the fast part closer together")  # fmt: skip
+        yield warning(
+            "design",
+            f"frequencies span a factor of {np.sqrt(top / positive[0]):.2g}: one time step for all is wasteful",
+            "bring the slow and the fast part closer together",
+        )
     if not found.complete:
-        yield note("design", f"only the {len(found.squares) // 2} lowest and highest of {len(assembly.coordinates.dynamic)} "
-                   f"frequencies were computed (all up to {DENSE_MODES})")  # fmt: skip
+        yield note(
+            "design",
+            f"of {len(assembly.coordinates.dynamic)} frequencies only the lowest and the highest were computed "
+            f"(all up to {DENSE_MODES})",
+        )
     product = step * highest
     if product >= STABLE:
         advised = 0.2 / highest * assembly.units.time
-        yield error("time.step", f"step·ω is {product:.3g}, and leapfrog is unstable from {STABLE:g}",
-                    f"use at most {ADVISED / highest * assembly.units.time:.3g} s ({advised:.3g} s is the automatic choice)")  # fmt: skip
+        yield error(
+            "time.step",
+            f"step·ω is {product:.3g}, and leapfrog is unstable from {STABLE:g}",
+            f"use at most {ADVISED / highest * assembly.units.time:.3g} s ({advised:.3g} s is the automatic choice)",
+        )
     elif product > ADVISED:
         shift = (2 / product * np.arcsin(product / 2) - 1) * 100
-        yield warning("time.step", f"step·ω is {product:.3g}: the highest frequency comes out {shift:.2g} % too high",
-                      f"use {ADVISED / highest * assembly.units.time:.3g} s or less")  # fmt: skip
+        yield warning(
+            "time.step",
+            f"step·ω is {product:.3g}: the highest frequency comes out {shift:.2g} % too high",
+            f"use {ADVISED / highest * assembly.units.time:.3g} s or less",
+        )
 
 
 def _softening(assembly: Assembly) -> list[str]:
@@ -221,19 +289,17 @@ def of_energies(assembly: Assembly) -> Iterator[Finding]:
     rng = np.random.default_rng(0)
     for name, group in assembly.groups.items():
         if name in assembly.momentum:
-            assert group.kind.kinetic is not None
             p = jnp.asarray(rng.normal(size=len(group.names)))
             values = group.values({k: jnp.asarray(v) for k, v in assembly.theta.items()})
             plus, minus = group.kind.kinetic(p, values), group.kind.kinetic(-p, values)
             for i in np.flatnonzero(~np.isclose(plus, minus, rtol=1e-5, atol=0)):
                 yield error(group.names[i], "its kinetic energy is not even in momentum", "use the sign-flip echo")
         if name in assembly.branch and not group.kind.linear:
-            assert group.kind.potential is not None
             potential = group.kind.potential
             values = group.values({k: jnp.asarray(v) for k, v in assembly.theta.items()})
             b = jnp.asarray(rng.normal(size=(len(group.kind.branches), len(group.names))))
 
-            def slope(x: jax.Array, potential=potential, values=values) -> jax.Array:  # type: ignore[no-untyped-def]
+            def slope(x: Any, potential: Any = potential, values: Any = values) -> Any:
                 return jax.grad(lambda y: jnp.sum(potential(tuple(y), values)))(x)
 
             _, curvature = jax.jvp(slope, (b,), (jnp.ones_like(b),))
@@ -244,5 +310,3 @@ def of_energies(assembly: Assembly) -> Iterator[Finding]:
 def _some(names: list[str]) -> str:
     shown = ", ".join(names[:4])
     return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-

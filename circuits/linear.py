@@ -20,8 +20,8 @@ from devices import Values
 
 DENSE_MODES = 1500
 """Largest number of coordinates whose modes are all computed."""
-EDGE_MODES = 8
-"""Modes computed at either end of the spectrum beyond that."""
+EDGE_TOLERANCE = 1e-3
+"""Relative error of the lowest and highest squared frequency, which alone are computed beyond that."""
 
 Vector = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ class Modes:
     """Normal modes about a rest point, dimensionless."""
 
     squares: Vector
-    """Squared angular frequencies, ascending; all of them, or the ends of the spectrum of a large circuit."""
+    """Squared angular frequencies, ascending; of a large circuit only the lowest and the highest."""
     complete: bool
     rest: Vector
     """Rest point in all moving coordinates."""
@@ -52,7 +52,6 @@ def stiffness_matrix(assembly: Assembly, at: Vector | None = None, *, largest: b
             total = total + blocks[0].T @ inverse_inductance(assembly) @ blocks[0]
             continue
         if group.kind.linear or largest:
-            assert group.kind.stiffness is not None
             for block, k in zip(blocks, group.kind.stiffness(group.values(assembly.theta)), strict=True):
                 total = total + block.T @ sp.diags_array(np.broadcast_to(k, (count,))) @ block
             continue
@@ -68,38 +67,39 @@ def inductance_matrix(assembly: Assembly) -> sp.csr_array:
     """Inductance matrix of all inductors, mutual inductances included."""
     index = {name: i for i, name in enumerate(assembly.groups["inductor"].names)}
     L = assembly.theta["inductor.inductance"]
-    matrix = sp.lil_array(sp.diags_array(L))
-    coefficients = assembly.theta["mutual.coefficient"]
-    for name, k in zip(assembly.groups["mutual"].names, coefficients, strict=True):
-        part = assembly.netlist.by_name[name]
-        a, b = (index[getattr(part, key)] for key in part.references)
-        matrix[a, b] = matrix[b, a] = k * np.sqrt(L[a] * L[b])
-    return matrix.tocsr()
+    parts = [assembly.netlist.by_name[name] for name in assembly.groups["mutual"].names]
+    a, b = np.array([[index[getattr(part, key)] for key in part.references] for part in parts]).T
+    shared = assembly.theta["mutual.coefficient"] * np.sqrt(L[a] * L[b])
+    off = sp.csr_array((shared, (a, b)), shape=(len(L), len(L)))
+    return (sp.diags_array(L) + off + off.T).tocsr()
 
 
-def inductance_clusters(assembly: Assembly) -> list[NDArray[np.intp]]:
-    """Sets of inductors that mutual inductances join."""
-    count, label = sp.csgraph.connected_components(inductance_matrix(assembly), directed=False)
-    order = np.argsort(label, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])
+def inductance_clusters(matrix: sp.csr_array) -> list[NDArray[np.intp]]:
+    """Sets of inductors that mutual inductances join: per size, an array (clusters, size) of indices."""
+    _, label = sp.csgraph.connected_components(matrix, directed=False)
+    order, sizes = np.argsort(label, kind="stable"), np.bincount(label)
+    starts = np.cumsum(sizes) - sizes
+    return [order[starts[sizes == size][:, None] + np.arange(size)] for size in np.unique(sizes)]
 
 
 def inverse_inductance(assembly: Assembly) -> sp.csr_array:
     """Inverse of the inductance matrix, cluster by cluster."""
     matrix = inductance_matrix(assembly)
     rows, columns, data = [], [], []
-    for cluster in inductance_clusters(assembly):
-        block = np.linalg.inv(matrix[cluster][:, cluster].toarray())
-        rows.append(np.repeat(cluster, len(cluster)))
-        columns.append(np.tile(cluster, len(cluster)))
-        data.append(block.ravel())
+    for clusters in inductance_clusters(matrix):
+        i, j = np.broadcast_arrays(clusters[:, :, None], clusters[:, None, :])
+        block = np.asarray(matrix[i.ravel(), j.ravel()]).reshape(i.shape)
+        rows.append(i.ravel())
+        columns.append(j.ravel())
+        data.append(np.linalg.inv(block).ravel())
     return sp.csr_array((np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))), shape=matrix.shape)
 
 
 def highest_rate(assembly: Assembly) -> float:
     """Upper bound of the linearised angular frequency at any amplitude in the elements' range, dimensionless."""
-    squares, _ = _squares(assembly, stiffness_matrix(assembly, largest=True), ends=1)
-    return float(np.sqrt(max(squares[-1], 0.0)))
+    squares, complete = _squares(assembly, stiffness_matrix(assembly, largest=True), lowest=False)
+    margin = 1.0 if complete else 1 + EDGE_TOLERANCE  # Lanczos approaches from below
+    return float(np.sqrt(max(squares[-1], 0.0) * margin))
 
 
 def modes(assembly: Assembly, force: Callable[[Vector], Vector] | None) -> Modes:
@@ -108,7 +108,7 @@ def modes(assembly: Assembly, force: Callable[[Vector], Vector] | None) -> Modes
     rest, converged = np.zeros(dynamic + massless), True
     if force is not None:
         rest, converged = _rest(assembly, force)
-    squares, complete = _squares(assembly, stiffness_matrix(assembly, rest), ends=EDGE_MODES)
+    squares, complete = _squares(assembly, stiffness_matrix(assembly, rest))
     return Modes(squares, complete, rest, converged)
 
 
@@ -132,7 +132,7 @@ def _rest(assembly: Assembly, force: Callable[[Vector], Vector]) -> tuple[Vector
     return point, False
 
 
-def _squares(assembly: Assembly, stiffness: sp.csr_array, *, ends: int) -> tuple[Vector, bool]:
+def _squares(assembly: Assembly, stiffness: sp.csr_array, *, lowest: bool = True) -> tuple[Vector, bool]:
     """Squared frequencies of the dynamic coordinates: massless and cyclic ones eliminated."""
     dynamic, massless, cyclic = assembly.coordinates.counts
     inertia = inertia_matrix(assembly)
@@ -145,17 +145,35 @@ def _squares(assembly: Assembly, stiffness: sp.csr_array, *, ends: int) -> tuple
         K = sp.csr_array(K - side @ la.solve(stiffness[soft][:, soft].toarray(), side.T, assume_a="sym"))
     if cyclic:
         side = inertia[:dynamic][:, dynamic:].toarray()
-        inertia = sp.csr_array(inertia[:dynamic][:, :dynamic] - side @ la.solve(inertia[dynamic:][:, dynamic:].toarray(), side.T, assume_a="pos"))
+        inertia = sp.csr_array(
+            inertia[:dynamic][:, :dynamic]
+            - side @ la.solve(inertia[dynamic:][:, dynamic:].toarray(), side.T, assume_a="pos")
+        )
     if dynamic <= DENSE_MODES:
         return la.eigh(K.toarray(), inertia.toarray(), eigvals_only=True), True
     K, inertia = K.tocsc(), inertia.tocsc()
     start = np.random.default_rng(0).normal(size=dynamic)
-    high = sla.eigsh(K, k=ends, M=inertia, which="LA", return_eigenvectors=False, v0=start, tol=1e-4)
-    if ends == 1:
-        return high * 1.001, False  # Lanczos approaches from below
-    # A small shift keeps the factorisation regular where the circuit has a free mode.
-    low = sla.eigsh(K, k=ends, M=inertia, sigma=-1e-6 * high.max(), which="LM", return_eigenvectors=False, v0=start)
-    return np.concatenate([np.sort(low), np.sort(high)]), False
+    options = {"k": 1, "M": inertia, "return_eigenvectors": False, "v0": start, "tol": EDGE_TOLERANCE}
+    high = sla.eigsh(K, which="LA", **options)
+    if not lowest:
+        return high, False
+    # Inverse iteration by conjugate gradients: factors would fill up on graphs without small separators. The shift
+    # keeps the matrix regular where the circuit has a free mode.
+    shifted = K + 1e-6 * high[0] * inertia
+    scale = sp.diags_array(1 / shifted.diagonal())
+
+    def solve(x: Vector) -> Vector:
+        solution, failed = sla.cg(shifted, x, rtol=1e-8, M=scale, maxiter=4 * dynamic)
+        if failed:
+            raise np.linalg.LinAlgError("the stiffness matrix is not positive definite")
+        return np.asarray(solution)
+
+    inverse = sla.LinearOperator(K.shape, matvec=solve)
+    try:
+        low = sla.eigsh(K, sigma=-1e-6 * high[0], which="LM", OPinv=inverse, **options)
+    except np.linalg.LinAlgError:
+        low = sla.eigsh(K, which="SA", **options)
+    return np.concatenate([low, high]), False
 
 
 def _hessian(group: Group, theta: Mapping[str, Any], b: list[Vector]) -> NDArray[np.float64]:
@@ -163,7 +181,6 @@ def _hessian(group: Group, theta: Mapping[str, Any], b: list[Vector]) -> NDArray
     import jax
     import jax.numpy as jnp
 
-    assert group.kind.potential is not None
     potential = group.kind.potential
 
     def energy(x: Any, parameters: Mapping[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from circuits.findings import DesignError, Finding, error
 from devices import GROUND, Domain, Drive, Element, Part, UnitError, dimension, nearest, to_si
-from devices.element import NODE_NAME
+from devices.element import NODE_NAME, PART_NAME
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -78,7 +78,9 @@ class Clock:
                 text = str(problem) if str(problem).startswith("must") else f"cannot be read: {problem}"
                 raise DesignError([error("time.step", text, 'give a time such as "5 ps", or "auto"')]) from None
             if self.step <= 0:
-                raise DesignError([error("time.step", "must be greater than 0", 'give a time such as "5 ps", or "auto"')])
+                raise DesignError(
+                    [error("time.step", "must be greater than 0", 'give a time such as "5 ps", or "auto"')]
+                )
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or not 1 <= self.steps <= 10**9:
             raise DesignError([error("time.steps", "must be a whole number from 1 to 1e9", "give the number of steps")])
 
@@ -88,10 +90,11 @@ class Netlist:
     """A circuit as drawn. Construction refuses what cannot be wired; `compile` refuses what cannot be simulated."""
 
     name: str
-    elements: tuple[Element, ...]
-    drives: tuple[Drive, ...] = ()
+    elements: Sequence[Element]
+    drives: Sequence[Drive] = ()
     probes: Probes = field(default_factory=Probes)
-    targets: tuple[Target, ...] = ()
+    targets: Sequence[Any] = ()
+    """Targets, or just the nodes they are at."""
     ground: str = "gnd"
     initial: Initial = field(default_factory=Initial)
     clock: Clock = field(default_factory=Clock)
@@ -187,15 +190,24 @@ class Netlist:
             yield error("design.ground", "must be a node name without spaces", 'name the ground node, such as "gnd"')
         if not self.elements:
             yield error("elements", "there are none", "add at least one element")
-        for part in self.elements:
-            if not isinstance(part, Element):
-                yield error(str(part)[:40], "is not an element", "build it with an element class such as Capacitor")
-        for part in self.drives:
-            if not isinstance(part, Drive):
-                yield error(str(part)[:40], "is not a drive", "build it with a drive class such as CurrentDrive")
+        kinds: tuple[tuple[Sequence[object], type[Part], str], ...] = (
+            (self.elements, Element, "an element, built with a class such as Capacitor"),
+            (self.drives, Drive, "a drive, built with a class such as CurrentDrive"),
+        )
+        for parts, kind, wanted in kinds:
+            for part in parts:
+                if not isinstance(part, kind):
+                    yield error(str(part)[:40], f"must be {wanted}", "build it so")
 
     def _names(self) -> Iterator[Finding]:
         parts = [*self.elements, *self.drives]
+        for target in self.targets:
+            if not PART_NAME.fullmatch(target.name):
+                yield error(
+                    f"targets.{target.name!r}"[:60],
+                    "must be named by a letter and letters, digits or . _ + - / # : [ ]",
+                    "rename it",
+                )
         for what, names in (("part", [p.name for p in parts]), ("target", [t.name for t in self.targets])):
             for name, count in Counter(names).items():
                 if count > 1:
@@ -210,13 +222,19 @@ class Netlist:
                 wanted = getattr(part, key)
                 other = self.by_name.get(wanted)
                 if other is None:
-                    yield error(part.name, f"refers to `{wanted}`, which is no element{nearest(wanted, self.by_name)}",
-                                "name an existing element")  # fmt: skip
+                    yield error(
+                        part.name,
+                        f"refers to `{wanted}`, which is no element{nearest(wanted, self.by_name)}",
+                        "name an existing element",
+                    )
                 elif part.type == "mutual" and other.type != "inductor":
                     yield error(part.name, f"couples `{wanted}`, which is a {other.type}", "couple two plain inductors")
                 elif part.type == "flux" and (other.potential is None or other.domain is not part.domain):
-                    yield error(part.name, f"threads `{wanted}`, which is a {other.type}",
-                                "thread an inductor, a saturable inductor or a junction")  # fmt: skip
+                    yield error(
+                        part.name,
+                        f"threads `{wanted}`, which is a {other.type}",
+                        "thread an inductor, a saturable inductor or a junction",
+                    )
             if part.type == "mutual":
                 pair = frozenset(getattr(part, key) for key in part.references)
                 if len(pair) == 1:
@@ -236,23 +254,35 @@ class Netlist:
                 if node == self.ground:
                     continue
                 if isinstance(part, Drive) and node not in self.nodes:
-                    yield error(part.name, f"node `{node}` does not exist{nearest(node, self.nodes)}", "name an existing node")
+                    yield error(
+                        part.name, f"node `{node}` does not exist{nearest(node, self.nodes)}", "name an existing node"
+                    )
                 if part.domain is not None:
                     first, owner = domains.setdefault(node, (part.domain, part.name))
                     if first is not part.domain:
-                        yield error(part.name, f"is {part.domain.name}, but node `{node}` is {first.name} by {owner}",
-                                    "use another node, and join the two by a bilinear coupler")  # fmt: skip
-        if len({d.node for d in self.drives if d.action == "prescribe"}) < sum(d.action == "prescribe" for d in self.drives):  # type: ignore[attr-defined]
-            yield error("drives", "two voltage sources hold the same node", "keep one of them")
+                        yield error(
+                            part.name,
+                            f"is {part.domain.name}, but node `{node}` is {first.name} by {owner}",
+                            "use another node, and join the two by a bilinear coupler",
+                        )
+        for node, count in Counter(n for d in self.drives if d.action == "prescribe" for n in d.nodes).items():
+            if count > 1:
+                yield error(f"node {node}", f"{count} voltage sources hold it", "keep one of them")
         lists: Iterable[tuple[str, Iterable[str]]] = (
-            *((f"probes.{k}", getattr(self.probes, k)) for k in ("positions", "momenta") if getattr(self.probes, k) != ALL),
+            *(
+                (f"probes.{k}", getattr(self.probes, k))
+                for k in ("positions", "momenta")
+                if getattr(self.probes, k) != ALL
+            ),
             *((f"targets.{t.name}", (t.node,)) for t in self.targets),
             *((f"initial.{k}", getattr(self.initial, k)) for k in ("positions", "momenta", "velocities")),
         )
         for where, nodes in lists:
             for node in nodes:
                 if node not in self.nodes:
-                    yield error(where, f"node `{node}` does not exist{nearest(node, self.nodes)}", "name an existing node")
+                    yield error(
+                        where, f"node `{node}` does not exist{nearest(node, self.nodes)}", "name an existing node"
+                    )
 
     def _dimensions(self) -> Iterator[Finding]:
         """The dimension of a coupler depends on what it joins: energy over the product of the two coordinates."""
@@ -262,8 +292,11 @@ class Netlist:
                 due = tuple(e - sum(d) for e, *d in zip(dimension("J"), *map(dimension, units), strict=True))
                 if found != due:
                     wanted = "J/(" + "·".join(units) + ")"
-                    yield error(part.name, f"`{key}` must be an energy per product of coordinates, {wanted}",
-                                f"give it in {wanted}, or as a bare number in SI")  # fmt: skip
+                    yield error(
+                        part.name,
+                        f"`{key}` must be an energy per product of coordinates, {wanted}",
+                        f"give it in {wanted}, or as a bare number in SI",
+                    )
 
     def _read_initial(self) -> Initial:
         findings, read = [], {}
@@ -271,7 +304,11 @@ class Netlist:
             values = {}
             for node, given in getattr(self.initial, key).items():
                 domain = self.domains[node]
-                unit = {"positions": domain.position_unit, "momenta": domain.momentum_unit, "velocities": domain.velocity_unit}[key]
+                unit = {
+                    "positions": domain.position_unit,
+                    "momenta": domain.momentum_unit,
+                    "velocities": domain.velocity_unit,
+                }[key]
                 try:
                     values[node] = to_si(given, unit)
                 except UnitError as problem:
@@ -279,7 +316,9 @@ class Netlist:
                     findings.append(error(f"initial.{key}.{node}", text, f"give it in {unit}"))
             read[key] = values
         for node in set(read["momenta"]) & set(read["velocities"]):
-            findings.append(error(f"initial.momenta.{node}", "the node has an initial velocity too", "give one of the two"))
+            findings.append(
+                error(f"initial.momenta.{node}", "the node has an initial velocity too", "give one of the two")
+            )
         if findings:
             raise DesignError(findings)
         return Initial(**read)

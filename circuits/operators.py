@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log, sqrt
 from typing import Any
 
@@ -48,6 +48,7 @@ class Reader:
         return cls(rows, columns, None, index, weight)
 
     def __call__(self, x: Array) -> Array:
+        """Branches (rows, batch…) of coordinates (columns, batch…)."""
         if self.dense is not None:
             return jnp.asarray(self.dense, x.dtype) @ x
         total = jnp.zeros((self.rows, *x.shape[1:]), x.dtype)
@@ -91,7 +92,7 @@ class Inverse:
             return cls(reader, matrix.data**2, column, (1.0, 1.0), 0)
         n = matrix.shape[1]
         if n * n <= DENSE_LIMIT:
-            return cls(Reader(*matrix.shape, matrix.toarray(), reader.index, reader.weight), None, column, (1.0, 1.0), 0)
+            return cls(replace(reader, dense=matrix.toarray()), None, column, (1.0, 1.0), 0)
         low, high = _spectrum(matrix, weights)
         # Training may move the spectrum: leave room at both ends. Error falls by (√κ−1)/(√κ+1) a sweep.
         low, high = low / 1.5, high * 1.1

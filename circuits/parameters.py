@@ -14,7 +14,7 @@ from jax.scipy.special import logit
 from numpy.typing import NDArray
 
 from circuits.assemble import Assembly, Entry
-from devices import nearest
+from devices import ArgumentError, nearest
 
 Array = Any
 Theta = Mapping[str, Array]
@@ -87,8 +87,10 @@ class Parameters:
             low, high = (jnp.asarray(x, value.dtype) for x in (form.low, form.high))
             ruled = jnp.where(jnp.asarray(form.bounded), low + (high - low) * sigmoid(value), value)
             positive = jnp.asarray(form.positive)
-            bound[key] = jnp.asarray(theta[key]).at[form.index].set(
-                jnp.where(positive, jnp.exp(jnp.where(positive, ruled, 0)), ruled)
+            bound[key] = (
+                jnp.asarray(theta[key])
+                .at[form.index]
+                .set(jnp.where(positive, jnp.exp(jnp.where(positive, ruled, 0)), ruled))
             )
         return bound
 
@@ -102,7 +104,7 @@ class Parameters:
 
     def _entry(self, name: str) -> Entry:
         if name not in self.entries:
-            raise KeyError(f"Argument `name` must be a parameter, but is {name!r}{nearest(name, self.entries)}")
+            raise ArgumentError(f"Argument `name` must be a parameter, but is {name!r}{nearest(name, self.entries)}")
         return self.entries[name]
 
 
@@ -118,7 +120,9 @@ class _Form:
 
     @classmethod
     def of(cls, entries: list[Entry]) -> _Form:
-        bounds = np.array([(0.0, 1.0) if e.bounds is None else np.log(e.bounds) if e.positive else e.bounds for e in entries])
+        bounds = np.array(
+            [(0.0, 1.0) if e.bounds is None else np.log(e.bounds) if e.positive else e.bounds for e in entries]
+        )
         return cls(
             np.array([e.index for e in entries], np.intp),
             np.array([e.positive for e in entries]),

@@ -57,20 +57,36 @@ def reduce(netlist: Netlist) -> tuple[Coordinates | None, list[Finding]]:
 
     massless = _loose_sets(inertial)
     driven = _driven(netlist, fixed)
-    cyclic, free = [], []
+    cyclic: list[tuple[str, ...]] = []
+    free: list[tuple[str, ...]] = []
     for group in _loose_sets(elastic):
         (free if any(set(group) & nodes_driven != set() for nodes_driven in driven) else cyclic).append(group)
     for group in free:
-        findings.append(note(f"node {group[0]}", _names(group) + " can move without a restoring force and is driven: "
-                             "its position grows with the net momentum it receives"))  # fmt: skip
+        findings.append(
+            note(
+                f"node {group[0]}",
+                _names(group) + " can move without a restoring force and is driven: "
+                "its position grows with the net momentum it receives",
+            )
+        )
     dropped = _references(nodes, massless, cyclic)
     dynamic = tuple(n for n in nodes if n not in dropped)
     for group in massless:
-        findings.append(note(f"node {group[0]}", _names(group) + " has no inertia of its own: eliminated by the balance of forces"))
+        findings.append(
+            note(f"node {group[0]}", _names(group) + " has no inertia of its own: eliminated by the balance of forces")
+        )
     for group in cyclic:
-        findings.append(note(f"node {group[0]}", _names(group) + " feels no restoring force: eliminated with zero net momentum"))
+        findings.append(
+            note(f"node {group[0]}", _names(group) + " feels no restoring force: eliminated with zero net momentum")
+        )
     if not dynamic:
-        findings.append(error("design", "no coordinate is left that can oscillate", "add capacitors or masses, and inductors or springs"))
+        findings.append(
+            error(
+                "design",
+                "no coordinate is left that can oscillate",
+                "add capacitors or masses, and inductors or springs",
+            )
+        )
         return None, findings
     row = {n: i for i, n in enumerate(nodes)}
     entries = [(row[n], j) for j, n in enumerate(dynamic)]
@@ -108,8 +124,11 @@ def _loose_sets(graph: nx.Graph) -> list[tuple[str, ...]]:
 def _floating(netlist: Netlist, nodes: tuple[str, ...], inertial: nx.Graph, elastic: nx.Graph) -> Iterable[Finding]:
     whole = nx.compose(inertial, elastic)
     for group in _loose_sets(whole):
-        yield error(f"node {group[0]}", _names(group) + " floats: no capacitor, inductor, mass or spring leads to ground",
-                    f"tie it to `{netlist.ground}`, or choose one of its nodes as ground")  # fmt: skip
+        yield error(
+            f"node {group[0]}",
+            _names(group) + " floats: no capacitor, inductor, mass or spring leads to ground",
+            f"tie it to `{netlist.ground}`, or choose one of its nodes as ground",
+        )
 
 
 def _driven(netlist: Netlist, fixed: set[str]) -> list[set[str]]:

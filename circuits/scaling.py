@@ -52,8 +52,8 @@ def choose_units(netlist: Netlist) -> UnitSystem:
             size = sum(abs(k) for k in part.stiffness(values))
             for node in ends:
                 stiffness[node] = stiffness.get(node, 0.0) + size
-        if part.amplitude is not None and part.domain is not None and (size := part.amplitude(values)) > 0:
-            amplitudes[part.domain.name].append(size)
+        if part.amplitude is not None and part.domain is not None and (natural := part.amplitude(values)) > 0:
+            amplitudes[part.domain.name].append(natural)
 
     inertias = {
         name: [m for node, m in inertia.items() if node != netlist.ground and netlist.domains[node].name == name]
@@ -84,4 +84,3 @@ def _energy(time: float, mass: Mapping[str, float | None], amplitude: Mapping[st
 def _mean(values: Iterable[float]) -> float:
     """Geometric mean."""
     return float(np.exp(np.mean(np.log(list(values)))))
-

@@ -11,7 +11,7 @@ import scipy.sparse.linalg as sla
 
 from circuits.assemble import inertia_matrix
 from circuits.compile import Design
-from devices import nearest
+from devices import ArgumentError, nearest
 
 Array = Any
 
@@ -47,14 +47,14 @@ def encode(design: Design, waveforms: Mapping[str, Any], *, start: Mapping[str, 
     names = {d.name for d in design.netlist.drives}
     for name in waveforms:
         if name not in names:
-            raise KeyError(f"Argument `waveforms` must name drives, but has {name!r}{nearest(name, names)}")
+            raise ArgumentError(f"Argument `waveforms` must name drives, but has {name!r}{nearest(name, names)}")
     given = {k: jnp.asarray(v) for k, v in waveforms.items()}
     shapes = {v.shape for v in given.values()}
     if len(shapes) > 1:
-        raise ValueError(f"Argument `waveforms` must be equally long arrays, but they have shapes {sorted(shapes)}")
+        raise ArgumentError(f"Argument `waveforms` must be equally long arrays, but they have shapes {sorted(shapes)}")
     shape = shapes.pop() if shapes else (design.steps,)
     if not shape or shape[0] == 0:
-        raise ValueError("Argument `waveforms` must have one value per step, but is empty or a single number")
+        raise ArgumentError("Argument `waveforms` must have one value per step, but is empty or a single number")
     silent = jnp.zeros(shape)
     columns = []
     for item in design.assembly.inputs:
@@ -85,7 +85,5 @@ _FUNCTIONS = {"value": _value, "integral": _integral, "slope": _slope}
 
 def sample_drives(design: Design, steps: int | None = None) -> dict[str, np.ndarray[Any, Any]]:
     """Waveforms of the netlist's own drives at mid-step, in SI."""
-    times = (np.arange(design.steps if steps is None else steps) + 0.5) * design.step_s
+    times = np.asarray((np.arange(design.steps if steps is None else steps) + 0.5) * design.step_s)
     return {d.name: d.waveform.sample(times) for d in design.netlist.drives if d.waveform is not None}
-
-

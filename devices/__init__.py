@@ -28,9 +28,10 @@ from devices.element import (
     Values,
     nearest,
 )
+from devices.errors import ArgumentError
 from devices.mechanical import Damper, DuffingSpring, Mass, Spring
 from devices.refused import DiodeVaractor, Gyrator, OffsetCharge
-from devices.units import UnitError, dimension, to_si, to_text
+from devices.units import Quantity, UnitError, dimension, to_si, to_text
 from devices.waveforms import WAVEFORMS, Constant, Points, Pulse, Sine, Waveform
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "GROUND",
     "MECHANICAL",
     "WAVEFORMS",
+    "ArgumentError",
     "BilinearCoupler",
     "Capacitor",
     "Channel",
@@ -66,6 +68,7 @@ __all__ = [
     "Part",
     "Points",
     "Pulse",
+    "Quantity",
     "Resistor",
     "SaturableInductor",
     "Sine",

@@ -12,6 +12,7 @@ from typing import ClassVar, dataclass_transform
 
 from devices.element import (
     ELECTRICAL,
+    GROUND,
     MECHANICAL,
     ElementError,
     P,
@@ -83,7 +84,7 @@ class CurrentDrive(Drive):
     """Current source into a node."""
 
     node: str = terminal()
-    back: str = terminal(optional=True)
+    back: str = terminal(default=GROUND)
     unit = "A"
     channels = (Channel("value", "A"),)
     energy_text = "−φ·I(t)"
@@ -95,7 +96,7 @@ class ForceDrive(Drive):
     """Force on a mass."""
 
     node: str = terminal()
-    back: str = terminal(optional=True)
+    back: str = terminal(default=GROUND)
     unit = "N"
     channels = (Channel("value", "N"),)
     energy_text = "−x·F(t)"

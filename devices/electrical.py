@@ -1,4 +1,4 @@
-"""Electrical elements. Node flux φ (Wb) is the coordinate, node charge q (C) the momentum: docs/physics.md, section 2."""
+"""Electrical elements. Node flux φ (Wb) is the coordinate, node charge q (C) the momentum: docs/physics.md, 2."""
 
 from __future__ import annotations
 
@@ -188,7 +188,10 @@ class SymmetricVaractor(Element):
         "F", "small-signal capacitance", above=0, knob=True, typical="1 to 100 pF (order of magnitude)"
     )
     charge_scale: Quantity = parameter(
-        "C", "charge at which the voltage is twice the linear one", above=0, typical="C times a few volts (order of magnitude)"
+        "C",
+        "charge at which the voltage is twice the linear one",
+        above=0,
+        typical="C times a few volts (order of magnitude)",
     )
     branches = ((1,),)
     energy_text = "q²/2C + q⁴/4C·Q²; voltage v = (q/C)(1 + q²/Q²)"
@@ -229,7 +232,9 @@ class Tank(Element):
     a: str = terminal()
     b: str = terminal()
     capacitance: Quantity = parameter("F", "capacitance", above=0, typical="10 pF to 10 nF (order of magnitude)")
-    inductance: Quantity = parameter("H", "inductance", above=0, knob=True, typical="0.1 to 100 µH (order of magnitude)")
+    inductance: Quantity = parameter(
+        "H", "inductance", above=0, knob=True, typical="0.1 to 100 µH (order of magnitude)"
+    )
     linear = True
     energy_text = "q²/2C + φ²/2L; ω = 1/√(LC)"
     loss_text = "quality factor Q: rate ω/Q"

@@ -22,9 +22,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+from devices.errors import ArgumentError
 from devices.units import Dimension, Quantity, UnitError, describe, parse, to_si
 
 Array = Any
+Law = Any
+"""A static method that gives an energy or one of its coefficients, or None where an element has none."""
 Values = SimpleNamespace
 """Parameters and constants of one element, or of a whole group as arrays, by name."""
 
@@ -32,7 +35,7 @@ NODE_NAME = re.compile(r"[A-Za-z0-9_.+\-/#:\[\]]{1,64}")
 PART_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+\-/#:\[\]]{0,63}")
 
 
-class ElementError(ValueError):
+class ElementError(ArgumentError):
     """A part that cannot be built as described. `part` and `key` say where, `remedy` what to do."""
 
     def __init__(self, part: str, key: str, message: str, remedy: str = "") -> None:
@@ -115,10 +118,10 @@ GROUND = ""
 """Stands for the netlist's ground, whatever its name, where a terminal is left open."""
 
 
-def terminal(*, optional: bool = False) -> Any:
-    """Field for the node that a terminal is tied to; an optional one is at ground unless given."""
+def terminal(*, default: str | None = None) -> Any:
+    """Field for the node that a terminal is tied to; with default=GROUND it is at ground unless given."""
     metadata = {"kind": "terminal"}
-    return field(default=GROUND, metadata=metadata) if optional else field(metadata=metadata)
+    return field(metadata=metadata) if default is None else field(default=default, metadata=metadata)
 
 
 def reference() -> Any:
@@ -233,15 +236,15 @@ class Element(Part):
     """Whether the potential is a quadratic form of the branch coordinates."""
     constants: ClassVar[Mapping[str, tuple[float, str]]] = {}
     """Physical constants in the energy, in SI with their unit."""
-    inertia: ClassVar[Callable[[Values], Array] | None] = None
+    inertia: ClassVar[Law] = None
     """Mass or capacitance; where `kinetic` is given too, its small-signal value."""
-    potential: ClassVar[Callable[[tuple[Array, ...], Values], Array] | None] = None
-    stiffness: ClassVar[Callable[[Values], tuple[Array, ...]] | None] = None
+    potential: ClassVar[Law] = None
+    stiffness: ClassVar[Law] = None
     """Largest curvature of the potential along each branch: exact for linear ones, a bound otherwise."""
-    amplitude: ClassVar[Callable[[Values], float] | None] = None
+    amplitude: ClassVar[Law] = None
     """Branch coordinate at which the nonlinearity matters, for scaling; None for linear elements."""
-    kinetic: ClassVar[Callable[[Array, Values], Array] | None] = None
-    conductance: ClassVar[Callable[[Values], Array] | None] = None
+    kinetic: ClassVar[Law] = None
+    conductance: ClassVar[Law] = None
     refusal: ClassVar[Refusal | None] = None
     energy_text: ClassVar[str] = ""
     loss_text: ClassVar[str] = "lossless"
@@ -264,7 +267,9 @@ class Element(Part):
             raise ElementError(label, "trainable", "must be true, false or a list of parameter names")
         for name in names:
             if name not in self.parameters:
-                raise ElementError(label, "trainable", f"names `{name}`, which is no parameter{nearest(name, self.parameters)}")
+                raise ElementError(
+                    label, "trainable", f"names `{name}`, which is no parameter{nearest(name, self.parameters)}"
+                )
         return tuple(k for k in self.parameters if k in names)
 
     def _by_parameter(self, label: str, key: str, given: Any) -> dict[str, Any]:
@@ -272,7 +277,9 @@ class Element(Part):
         if isinstance(given, Mapping):
             for name in given:
                 if name not in self.parameters:
-                    raise ElementError(label, key, f"names `{name}`, which is no parameter{nearest(name, self.parameters)}")
+                    raise ElementError(
+                        label, key, f"names `{name}`, which is no parameter{nearest(name, self.parameters)}"
+                    )
             return dict(given)
         owners = list(self.trainable) or [k for k, info in self.parameters.items() if info.knob]
         if len(owners) != 1:

@@ -1,4 +1,4 @@
-"""Mechanical elements. Displacement x (m) is the coordinate, momentum (kg·m/s) the momentum: docs/physics.md, section 3."""
+"""Mechanical elements. Displacement x (m) is the coordinate, kg·m/s the unit of momentum: docs/physics.md, 3."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Spring(Element):
 
     a: str = terminal()
     b: str = terminal()
-    constant: Quantity = parameter("N/m", "spring constant", above=0, knob=True, typical="0.1 to 100 N/m (order of magnitude)")
+    constant: Quantity = parameter(
+        "N/m", "spring constant", above=0, knob=True, typical="0.1 to 100 N/m (order of magnitude)"
+    )
     domain = MECHANICAL
     linear = True
     energy_text = "k·x²/2"
@@ -55,9 +57,14 @@ class DuffingSpring(Element):
 
     a: str = terminal()
     b: str = terminal()
-    constant: Quantity = parameter("N/m", "linear spring constant", above=0, knob=True, typical="0.1 to 100 N/m (order of magnitude)")
+    constant: Quantity = parameter(
+        "N/m", "linear spring constant", above=0, knob=True, typical="0.1 to 100 N/m (order of magnitude)"
+    )
     cubic: Quantity = parameter(
-        "N/m**3", "cubic spring constant", at_least=0, typical="k over thickness squared for a clamped beam (order of magnitude)"
+        "N/m**3",
+        "cubic spring constant",
+        at_least=0,
+        typical="k over thickness squared for a clamped beam (order of magnitude)",
     )
     domain = MECHANICAL
     energy_text = "k·x²/2 + k₃·x⁴/4; ω/ω₀ ≈ 1 + 3k₃A²/8k"

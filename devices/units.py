@@ -13,6 +13,8 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from devices.errors import ArgumentError
+
 if TYPE_CHECKING:
     import pint
 
@@ -48,7 +50,7 @@ _NAMES = {
 }
 
 
-class UnitError(ValueError):
+class UnitError(ArgumentError):
     """A quantity that cannot be read, or that has the wrong dimension."""
 
 
@@ -71,14 +73,19 @@ def _unit(text: str) -> tuple[Decimal, Dimension]:
         base = registry.Quantity(1.0, text.replace("%", "percent").replace("·", "*")).to_base_units()
     except Exception as error:  # pint raises many kinds, some of them not its own
         raise UnitError(f"`{text}` is not a unit that is known here") from error
-    powers = {str(k): v for k, v in dict(base.unit_items()).items() if str(k) != "radian"}
+    powers: dict[str, Any] = {str(k): v for k, v in base.unit_items() if str(k) != "radian"}
     known = ("kilogram", "meter", "second", "ampere")
     if set(powers) - set(known) or any(v != int(v) for v in powers.values()):
         raise UnitError(f"`{text}` is not made of kilogram, metre, second and ampere")
     a, b, c, d = (int(powers.get(k, 0)) for k in known)
     # Ten to twelve digits identify every decimal prefix exactly and leave measured factors as pint has them.
     exact = Decimal(f"{float(base.magnitude):.11e}")
-    return (exact if math.isclose(float(exact), base.magnitude, rel_tol=1e-15) else Decimal(base.magnitude)), (a, b, c, d)
+    return (exact if math.isclose(float(exact), base.magnitude, rel_tol=1e-15) else Decimal(base.magnitude)), (
+        a,
+        b,
+        c,
+        d,
+    )
 
 
 @cache

@@ -38,7 +38,9 @@ class Waveform:
                     changes[item.name] = to_si(given, due)
             except UnitError as error:
                 text = str(error)
-                raise UnitError(f"`{item.name}` {text if text.startswith('must') else 'cannot be read: ' + text}") from None
+                raise UnitError(
+                    f"`{item.name}` {text if text.startswith('must') else 'cannot be read: ' + text}"
+                ) from None
         made = replace(self, **changes)
         made.check()
         return made

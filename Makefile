@@ -1,0 +1,54 @@
+# Two commands do everything on a machine with Python 3.11 or newer, make and git: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PEERS  := $(VENV)/.peers
+
+.PHONY: demo test lint types imports unit test-slow test-peers format clean
+
+demo: $(READY)
+	$(BIN)/rhel-hw demo
+
+test: lint types imports unit
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+imports: $(READY)
+	$(BIN)/lint-imports
+
+unit: $(READY)
+	$(BIN)/pytest -n 2 --dist worksteal
+
+# Long reproductions, outside `make test`.
+test-slow: $(READY)
+	$(BIN)/pytest -m slow
+
+# Independent reference tools, heavy or GPL, as separate processes.
+test-peers: $(PEERS)
+	$(BIN)/pytest -m peers
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "rhel-hw needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(PEERS): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,peers]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

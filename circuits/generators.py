@@ -1,0 +1,119 @@
+"""Benchmark circuits of any size: a topology, dressed with oscillators on its nodes and couplings on its edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from circuits.netlist import Netlist
+from devices import (
+    ArgumentError,
+    Capacitor,
+    CurrentDrive,
+    Element,
+    ForceDrive,
+    Inductor,
+    Mass,
+    MutualInductance,
+    Quantity,
+    Spring,
+    to_si,
+)
+
+Topology = Any
+Spread = Callable[[float], float]
+
+
+def circuit(
+    topology: Topology,
+    name: str = "circuit",
+    *,
+    capacitance: Quantity = "1 pF",
+    ground_inductance: Quantity | None = "10 nH",
+    inductance: Quantity | None = "40 nH",
+    coupling_capacitance: Quantity | None = None,
+    mutual: float | None = None,
+    spread: float = 0.0,
+    seed: int = 0,
+) -> Netlist:
+    """LC circuit on an undirected graph.
+
+    Every node has a capacitor and, if `ground_inductance` is given, an inductor to ground. Every edge has an inductor
+    and, if asked for, a coupling capacitor. `mutual` couples the edge inductors in disjoint pairs with that
+    coefficient. Values are drawn uniformly within ± `spread` of the nominal ones. The first node is driven, the last
+    is the target, and all edge inductors are trainable.
+    """
+    draw = _spread(spread, seed)
+    nodes = {node: f"n{i}" for i, node in enumerate(topology.nodes)}
+    edges = [(nodes[a], nodes[b]) for a, b in topology.edges]
+    parts: list[Element] = [Capacitor(f"C{n}", n, "gnd", draw(to_si(capacitance, "F"))) for n in nodes.values()]
+    if ground_inductance is not None:
+        parts += [Inductor(f"L{n}", n, "gnd", draw(to_si(ground_inductance, "H"))) for n in nodes.values()]
+    joined = []
+    if inductance is not None:
+        joined = [Inductor(f"L{a}_{b}", a, b, draw(to_si(inductance, "H")), trainable=True) for a, b in edges]
+        parts += joined
+    if coupling_capacitance is not None:
+        parts += [Capacitor(f"C{a}_{b}", a, b, draw(to_si(coupling_capacitance, "F"))) for a, b in edges]
+    if mutual is not None:
+        pairs = zip(joined[::2], joined[1::2], strict=False)
+        parts += [MutualInductance(f"K{i}", a.name, b.name, mutual) for i, (a, b) in enumerate(pairs)]
+    last = list(nodes.values())[-1]
+    return Netlist(name, tuple(parts), drives=(CurrentDrive("u0", "n0"),), targets=(last,))
+
+
+def ladder(sections: int, **options: Any) -> Netlist:
+    """Chain of `sections` oscillators."""
+    return circuit(nx.path_graph(sections), f"ladder of {sections}", **options)
+
+
+def ring(nodes: int, **options: Any) -> Netlist:
+    """Closed chain."""
+    return circuit(nx.cycle_graph(nodes), f"ring of {nodes}", **options)
+
+
+def grid(rows: int, columns: int, **options: Any) -> Netlist:
+    """Square lattice."""
+    return circuit(nx.grid_2d_graph(rows, columns), f"grid of {rows} by {columns}", **options)
+
+
+def all_to_all(nodes: int, **options: Any) -> Netlist:
+    """Every pair coupled."""
+    return circuit(nx.complete_graph(nodes), f"all-to-all of {nodes}", **options)
+
+
+def random_regular(nodes: int, degree: int = 3, *, seed: int = 0, **options: Any) -> Netlist:
+    """Random graph in which every node has the same number of neighbours."""
+    graph = nx.random_regular_graph(degree, nodes, seed=seed)
+    graph = nx.relabel_nodes(graph, {n: n for n in sorted(graph)}, copy=True)
+    return circuit(graph, f"random {degree}-regular graph of {nodes}", seed=seed, **options)
+
+
+def six_oscillators(*, seed: int = 0) -> Netlist:
+    """The toy of the RHEL paper: six masses, each on its own spring, all pairs coupled, force on 1, target on 4."""
+    rng = np.random.default_rng(seed)
+    names = [f"x{i}" for i in range(1, 7)]
+    parts: list[Element] = [
+        Mass(f"m{i}", x, float(rng.uniform(0.7, 1.5)), trainable=True) for i, x in enumerate(names, 1)
+    ]
+    parts += [Spring(f"k{i}", x, "gnd", float(rng.uniform(0.5, 1.5)), trainable=True) for i, x in enumerate(names, 1)]
+    parts += [
+        Spring(f"k{i}{j}", a, b, float(rng.uniform(0.05, 0.4)), trainable=True)
+        for i, a in enumerate(names, 1)
+        for j, b in enumerate(names, 1)
+        if i < j
+    ]
+    return Netlist("six coupled oscillators", tuple(parts), drives=(ForceDrive("u", "x1"),), targets=("x4",))
+
+
+def _spread(spread: float, seed: int) -> Spread:
+    if not 0 <= spread < 1:
+        raise ArgumentError(f"Argument `spread` must lie in [0, 1), but is {spread}")
+    rng = np.random.default_rng(seed)
+    return lambda value: value if spread == 0 else float(value * rng.uniform(1 - spread, 1 + spread))
+
+
+__all__ = ["all_to_all", "circuit", "grid", "ladder", "random_regular", "ring", "six_oscillators"]

@@ -1,0 +1,37 @@
+"""Emulation and learning. Names load on first use, so that the command line starts without JAX."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rhel_hw.excitation import band_limited
+    from rhel_hw.integrators import Integrator, Leapfrog, Yoshida4, Yoshida6
+    from rhel_hw.simulation import Audit, Keep, Trajectory, return_error, reverse, simulate, simulate_design
+
+_HOMES = {
+    "rhel_hw.excitation": ("band_limited",),
+    "rhel_hw.integrators": ("Integrator", "Leapfrog", "Yoshida4", "Yoshida6"),
+    "rhel_hw.simulation": ("Audit", "Keep", "Trajectory", "return_error", "reverse", "simulate", "simulate_design"),
+}
+
+__all__ = [
+    "Audit",
+    "Integrator",
+    "Keep",
+    "Leapfrog",
+    "Trajectory",
+    "Yoshida4",
+    "Yoshida6",
+    "band_limited",
+    "return_error",
+    "reverse",
+    "simulate",
+    "simulate_design",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,85 @@
+"""Reversible integrators: palindromes of drifts along ∂T/∂p and kicks along −∂V/∂q.
+
+A step of size δ drifts by a₀δ, kicks by b₀δ, drifts by a₁δ, … and ends with the drift it began with. Read backwards
+it is the same, so flipping the momenta retraces it exactly: docs/physics.md, section 1.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol
+
+Array = Any
+
+
+class Energy(Protocol):
+    """What an integrator needs of a Hamiltonian."""
+
+    def velocity(self, p: Array, prepared: Any) -> Array:
+        """∂T/∂p."""
+        ...
+
+    def force(self, q: Array, prepared: Any, u: Array) -> Array:
+        """−∂V/∂q."""
+        ...
+
+
+@dataclass(frozen=True)
+class Integrator:
+    """Symmetric composition of leapfrog steps whose lengths are given as fractions of the whole step."""
+
+    order: ClassVar[int]
+    lengths: ClassVar[tuple[float, ...]]
+
+    @cached_property
+    def drifts(self) -> tuple[float, ...]:
+        """Fractions of the drifts: half of the first length, the means of neighbours, half of the last."""
+        padded = (0.0, *self.lengths, 0.0)
+        return tuple((a + b) / 2 for a, b in pairwise(padded))
+
+    def step(
+        self, energy: Energy, q: Array, p: Array, prepared: Any, u: Array, step: Array
+    ) -> tuple[Array, Array, Array]:
+        """State after one step with input u held constant, and the kick points (kicks, n, batch…)."""
+        import jax.numpy as jnp
+
+        kicks = []
+        for drift, length in zip(self.drifts, self.lengths, strict=False):
+            q = q + drift * step * energy.velocity(p, prepared)
+            kicks.append(q)
+            p = p + length * step * energy.force(q, prepared, u)
+        q = q + self.drifts[-1] * step * energy.velocity(p, prepared)
+        return q, p, jnp.stack(kicks)
+
+
+@dataclass(frozen=True)
+class Leapfrog(Integrator):
+    """Drift, kick, drift: second order, stable for step·ω < 2."""
+
+    order = 2
+    lengths = (1.0,)
+
+
+_Y4 = 1 / (2 - 2 ** (1 / 3))
+
+
+@dataclass(frozen=True)
+class Yoshida4(Integrator):
+    """Three leapfrog steps, the middle one backwards: fourth order."""
+
+    order = 4
+    lengths = (_Y4, 1 - 2 * _Y4, _Y4)
+
+
+# Solution A of Yoshida, Physics Letters A 150 (1990) 262, sixth order with seven stages.
+_Y6 = (0.784513610477560, 0.235573213359357, -1.17767998417887)
+
+
+@dataclass(frozen=True)
+class Yoshida6(Integrator):
+    """Seven leapfrog steps: sixth order."""
+
+    order = 6
+    lengths = (*_Y6, 1 - 2 * sum(_Y6), *reversed(_Y6))

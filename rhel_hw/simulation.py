@@ -1,0 +1,330 @@
+"""Forward simulation, exact reversal, and the energy audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from circuits import Design
+from circuits.hamiltonian import Hamiltonian, Prepared, Theta
+from circuits.state import encode, sample_drives
+from devices import ArgumentError
+from rhel_hw.integrators import Integrator, Leapfrog
+from rhel_hw.loss import decay_of
+
+Array = Any
+State = tuple[Array, Array]
+Report = Callable[[int, int], None]
+
+LARGEST_RECORD = 4 * 1024**3
+"""Bytes of trajectory beyond which a run is refused unless only its final state is kept."""
+
+
+class Keep(Enum):
+    """How much of a run is kept."""
+
+    FINAL = "final state only"
+    ENDS = "positions and momenta at the end of every step"
+    ALL = "those, and the kick points inside every step"
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A run: what went in, and what came out. Arrays are dimensionless, time first, batch last."""
+
+    hamiltonian: Hamiltonian
+    theta: Theta
+    step: Array
+    inputs: Array
+    """(steps, channels, batch…)"""
+    integrator: Integrator
+    start: State
+    final: State
+    positions: Array | None
+    """(steps, n, batch…) at the end of every step."""
+    momenta: Array | None
+    """(steps, n, batch…) at the end of every step."""
+    kicks: Array | None
+    """(steps, kicks, n, batch…): positions where the force acted."""
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return int(self.inputs.shape[0])
+
+    @cached_property
+    def times_s(self) -> NDArray[np.float64]:
+        """Ends of the steps in seconds."""
+        return np.asarray(np.arange(1, self.steps + 1) * float(self.step) * self.hamiltonian.assembly.units.time)
+
+    def positions_si(self) -> dict[str, NDArray[np.float64]]:
+        """Position of every node at the end of every step, by name, in SI: (steps, batch…)."""
+        values = _node_positions(self.hamiltonian, self.theta, self._kept(self.positions), self.inputs)
+        return self._by_node(values, "position_unit")
+
+    def momenta_si(self) -> dict[str, NDArray[np.float64]]:
+        """Momentum of every node at the end of every step, by name, in SI: (steps, batch…)."""
+        return self._by_node(jax.vmap(self.hamiltonian.node_momenta)(self._kept(self.momenta)), "momentum_unit")
+
+    @cached_property
+    def audit(self) -> Audit:
+        """Energy over time, and what of its change neither drives nor losses explain."""
+        q, p = self._kept(self.positions), self._kept(self.momenta)
+        before = tuple(jnp.concatenate([s[None], x[:-1]]) for s, x in zip(self.start, (q, p), strict=True))
+        starts = _energies(self.hamiltonian, self.theta, *before, self.inputs)
+        ends = _energies(self.hamiltonian, self.theta, q, p, self.inputs)
+        lost = jnp.zeros_like(ends)
+        if self.hamiltonian.assembly.loss:
+            lost = _lost(self.hamiltonian, self.integrator, self.theta, self.inputs, before, self.step)
+        unit = self.hamiltonian.assembly.units.energy
+        return Audit(*(np.asarray(x, float) * unit for x in (starts, ends, lost)))
+
+    def _kept(self, values: Array | None) -> Array:
+        if values is None:
+            raise ArgumentError("The trajectory was not kept: simulate with keep=Keep.ENDS")
+        return values
+
+    def _by_node(self, values: Array, unit: str) -> dict[str, NDArray[np.float64]]:
+        assembly = self.hamiltonian.assembly
+        host = np.asarray(values, float)
+        return {
+            node: host[:, i] * assembly.units.scale(getattr(assembly.netlist.domains[node], unit))
+            for i, node in enumerate(assembly.coordinates.nodes)
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Energies in J: (steps, batch…)."""
+
+    starts: NDArray[np.float64]
+    """At the start of every step, with that step's input."""
+    ends: NDArray[np.float64]
+    """At the end of every step, with that step's input."""
+    lost: NDArray[np.float64]
+    """Dissipated within every step."""
+
+    @property
+    def work(self) -> NDArray[np.float64]:
+        """Work done by the drives so far: the jumps of the energy where the inputs change."""
+        jumps = np.concatenate([np.zeros_like(self.starts[:1]), self.starts[1:] - self.ends[:-1]])
+        return np.asarray(np.cumsum(jumps, axis=0))
+
+    @property
+    def error(self) -> NDArray[np.float64]:
+        """Change so far that neither drives nor losses explain: the integrator's own."""
+        return np.asarray(np.cumsum(self.ends - self.starts + self.lost, axis=0))
+
+    @property
+    def relative_error(self) -> float:
+        """Largest error over the largest energy of the run."""
+        largest = np.max(np.abs(self.ends))
+        return float(np.max(np.abs(self.error)) / largest) if largest > 0 else 0.0
+
+
+def simulate(
+    hamiltonian: Hamiltonian,
+    theta: Theta,
+    inputs: Array | None,
+    steps: int,
+    step: float,
+    *,
+    state: State | None = None,
+    integrator: Integrator | None = None,
+    keep: Keep = Keep.ENDS,
+    report: Report | None = None,
+) -> Trajectory:
+    """Run the circuit forward. Everything is dimensionless; `simulate_design` takes SI.
+
+    Arguments:
+        hamiltonian: the compiled circuit, with n coordinates and m input channels.
+        theta: parameters, each (count,) or (count, batch).
+        inputs: (steps, m) or (steps, m, batch), constant over each step; None for silence.
+        steps: number of steps.
+        step: length of a step; step·ω must stay below 2 for leapfrog to be stable.
+        state: positions and momenta, each (n,) or (n, batch); None for zero.
+        integrator: Leapfrog (default), Yoshida4 or Yoshida6.
+        keep: how much of the run to keep.
+        report: called with (steps done, steps in all) some twenty times on the way.
+    """
+    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
+        raise ArgumentError(f"Argument `steps` must be a whole number of at least 1, but is {steps}")
+    if not np.ndim(step) == 0 or not np.isfinite(step) or step <= 0:
+        raise ArgumentError(f"Argument `step` must be a finite number greater than 0, but is {step}")
+    theta = {k: jnp.asarray(v) for k, v in theta.items()}
+    inputs, (q, p) = _checked(hamiltonian, theta, inputs, int(steps), state)
+    method = Leapfrog() if integrator is None else integrator
+    _refuse_too_large(q, int(steps), method, keep)
+    length = jnp.asarray(step, q.dtype)
+    if report is None:
+        final, kept = _run(hamiltonian, method, keep, theta, inputs, (q, p), length)
+    else:
+        final, pieces, chunk = (q, p), [], -(-int(steps) // 20)
+        for begin in range(0, int(steps), chunk):
+            final, piece = _run(hamiltonian, method, keep, theta, inputs[begin : begin + chunk], final, length)
+            final[0].block_until_ready()
+            pieces.append(piece)
+            report(min(begin + chunk, int(steps)), int(steps))
+        kept = jax.tree.map(lambda *parts: jnp.concatenate(parts), *pieces)
+    return Trajectory(hamiltonian, theta, length, inputs, method, (q, p), final, *kept)
+
+
+def simulate_design(
+    design: Design,
+    waveforms: Mapping[str, Any] | None = None,
+    *,
+    theta: Theta | None = None,
+    state: State | None = None,
+    integrator: Integrator | None = None,
+    keep: Keep = Keep.ENDS,
+    dtype: Any = None,
+    report: Report | None = None,
+) -> Trajectory:
+    """Run a compiled design with its own clock and initial state; waveforms in SI by drive replace its own."""
+    theta = design.theta(dtype) if theta is None else theta
+    waves = sample_drives(design) | dict(waveforms or {})
+    inputs = encode(design, waves) if waves else None
+    inputs = None if inputs is None else inputs.astype(next(iter(theta.values())).dtype)
+    steps = design.steps if inputs is None else int(inputs.shape[0])
+    start = design.initial_state(dtype) if state is None else state
+    return simulate(
+        design.hamiltonian,
+        theta,
+        inputs,
+        steps,
+        design.step,
+        state=start,
+        integrator=integrator,
+        keep=keep,
+        report=report,
+    )
+
+
+def reverse(trajectory: Trajectory, *, keep: Keep = Keep.ENDS) -> Trajectory:
+    """The echo without a nudge: momenta flipped, inputs played backwards. It retraces the run to its start."""
+    q, p = trajectory.final
+    return simulate(
+        trajectory.hamiltonian,
+        trajectory.theta,
+        trajectory.inputs[::-1],
+        trajectory.steps,
+        float(trajectory.step),
+        state=(q, -p),
+        integrator=trajectory.integrator,
+        keep=keep,
+    )
+
+
+def return_error(forward: Trajectory, backward: Trajectory) -> float:
+    """Distance from where the run began to where its echo ended, relative to the largest state on the way."""
+    pairs = ((forward.start[0], backward.final[0]), (forward.start[1], -backward.final[1]))
+    distance = max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs)
+    size = max(float(jnp.max(jnp.abs(x))) for x in (*forward.start, *forward.final))
+    for kept in (forward.positions, forward.momenta):
+        size = size if kept is None else max(size, float(jnp.max(jnp.abs(kept))))
+    return distance / size if size > 0 else distance
+
+
+def _refuse_too_large(q: Array, steps: int, method: Integrator, keep: Keep) -> None:
+    arrays = {Keep.FINAL: 0, Keep.ENDS: 2, Keep.ALL: 2 + len(method.lengths)}[keep]
+    size = arrays * steps * q.size * q.dtype.itemsize
+    if size > LARGEST_RECORD:
+        raise ArgumentError(
+            f"Argument `steps` must be smaller: the trajectory would take {size / 2**30:.1f} GiB, and "
+            f"{LARGEST_RECORD / 2**30:.0f} GiB is the limit; or keep only the final state"
+        )
+
+
+def _checked(
+    hamiltonian: Hamiltonian, theta: Theta, inputs: Array | None, steps: int, state: State | None
+) -> tuple[Array, State]:
+    """Inputs and state with one dtype and one batch, or an error that names the argument."""
+    nominal = hamiltonian.assembly.theta
+    if set(theta) != set(nominal):
+        odd = sorted(set(theta) ^ set(nominal))
+        raise ArgumentError(f"Argument `theta` must have the keys of the Hamiltonian, but differs in {odd}")
+    dtype = jnp.result_type(*theta.values())
+    n, m = hamiltonian.size, hamiltonian.inputs
+    q, p = (jnp.zeros((n,), dtype),) * 2 if state is None else tuple(jnp.asarray(x, dtype) for x in state)
+    u = jnp.zeros((steps, m), dtype) if inputs is None else jnp.asarray(inputs, dtype)
+    if u.ndim not in (2, 3) or u.shape[:2] != (steps, m):
+        raise ArgumentError(
+            f"Argument `inputs` must have shape ({steps}, {m}) or ({steps}, {m}, batch), but has {u.shape}"
+        )
+    for name, x in (("positions", q), ("momenta", p)):
+        if x.ndim not in (1, 2) or x.shape[0] != n:
+            raise ArgumentError(
+                f"Argument `state` must have {name} of shape ({n},) or ({n}, batch), but they have {x.shape}"
+            )
+    for key, value in theta.items():
+        if value.shape[:1] != nominal[key].shape or value.ndim > 2:
+            count = nominal[key].shape[0]
+            raise ArgumentError(
+                f"Argument `theta` must have `{key}` of shape ({count},) or ({count}, batch), but it has {value.shape}"
+            )
+    for name, values in (("inputs", (u,)), ("state", (q, p)), ("theta", theta.values())):
+        if not all(bool(jnp.all(jnp.isfinite(v))) for v in values):
+            raise ArgumentError(f"Argument `{name}` must be finite, but holds NaN or infinity")
+    sizes = {x.shape[-1] for x, base in ((u, 2), (q, 1), (p, 1), *((v, 1) for v in theta.values())) if x.ndim > base}
+    if len(sizes) > 1:
+        raise ArgumentError(f"Arguments must share one batch size, but have {sorted(sizes)}")
+    if sizes:
+        batch = sizes.pop()
+        q, p = (jnp.broadcast_to(x if x.ndim == 2 else x[:, None], (n, batch)) for x in (q, p))
+        u = u if u.ndim == 3 else u[:, :, None]
+    return u, (q, p)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _run(
+    hamiltonian: Hamiltonian, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State, step: Array
+) -> tuple[State, tuple[Array | None, Array | None, Array | None]]:
+    prepared = hamiltonian.prepare(theta)
+    decay = decay_of(hamiltonian, prepared, step / 2)
+
+    def advance(state: State, u: Array) -> tuple[State, tuple[Array | None, Array | None, Array | None]]:
+        q, p = state
+        p = decay(p)
+        q, p, kicks = integrator.step(hamiltonian, q, p, prepared, u, step)
+        p = decay(p)
+        ends = keep is not Keep.FINAL
+        return (q, p), (q if ends else None, p if ends else None, kicks if keep is Keep.ALL else None)
+
+    return jax.lax.scan(advance, start, inputs)
+
+
+@partial(jax.jit, static_argnums=0)
+def _energies(hamiltonian: Hamiltonian, theta: Theta, q: Array, p: Array, u: Array) -> Array:
+    prepared = hamiltonian.prepare(theta)
+    return jax.vmap(lambda a, b, c: hamiltonian.kinetic(b, prepared) + hamiltonian.potential(a, prepared, c))(q, p, u)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _lost(
+    hamiltonian: Hamiltonian, integrator: Integrator, theta: Theta, inputs: Array, before: State, step: Array
+) -> Array:
+    """Kinetic energy that the two decays of every step take away."""
+    prepared: Prepared = hamiltonian.prepare(theta)
+    decay = decay_of(hamiltonian, prepared, step / 2)
+
+    def of_step(q: Array, p: Array, u: Array) -> Array:
+        first = decay(p)
+        _, last, _ = integrator.step(hamiltonian, q, first, prepared, u, step)
+        pairs = ((p, first), (last, decay(last)))
+        return sum(hamiltonian.kinetic(a, prepared) - hamiltonian.kinetic(b, prepared) for a, b in pairs)
+
+    return jax.vmap(of_step)(*before, inputs)
+
+
+@partial(jax.jit, static_argnums=0)
+def _node_positions(hamiltonian: Hamiltonian, theta: Theta, q: Array, u: Array) -> Array:
+    prepared = hamiltonian.prepare(theta)
+    return jax.vmap(lambda a, c: hamiltonian.node_positions(a, prepared, c))(q, u)

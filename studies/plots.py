@@ -1,0 +1,137 @@
+"""Figures. Every function returns a matplotlib figure; nothing is shown, and nothing is saved here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devices import to_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from circuits import Design
+    from rhel_hw import Trajectory
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's palette, which colour-blind readers can tell apart."""
+MOST_LINES = 6
+
+
+def trajectory(design: Design, run: Trajectory) -> Figure:
+    """Positions, momenta and energies of one run."""
+    figure, axes = _figure(3)
+    time, unit = _engineering(run.times_s, "s")
+    for axis, values, what in zip(axes, (run.positions_si(), run.momenta_si()), ("position", "momentum"), strict=False):
+        _nodes(axis, time, values, design, what)
+    _energies(axes[2], time, run)
+    axes[2].set_xlabel(f"time ({unit})")
+    figure.suptitle(design.netlist.name, fontsize=11)
+    return figure
+
+
+def reversal(design: Design, forward: Trajectory, backward: Trajectory) -> Figure:
+    """A run and its echo drawn backwards in time over it, the energy, and the distance between the two."""
+    figure, axes = _figure(3)
+    time, unit = _engineering(forward.times_s, "s")
+    there, back = forward.positions_si(), backward.positions_si()
+    telling = [n for d in design.netlist.drives for n in d.nodes[:1]] + [t.node for t in design.netlist.targets]
+    shown = [n for n in dict.fromkeys(telling) if n in there] or list(there)[:2]
+    _nodes(axes[0], time, {n: there[n] for n in shown}, design, "position")
+    scale, every = _scale_of({n: there[n] for n in shown}), max(1, len(time) // 80)
+    for node, colour in zip(shown, COLOURS, strict=False):
+        retraced = back[node][-2::-1] * scale
+        axes[0].plot(time[:-1][::every], retraced[::every], "o", ms=3.5, mfc="none", mec=colour, label=f"{node}, echo")
+    _legend(axes[0])
+    _energies(axes[1], time, forward)
+    span = max(float(np.max(np.abs(x))) for x in there.values())
+    gap = np.max(np.abs(np.array([there[n][:-1] - back[n][-2::-1] for n in there])), axis=0) / span
+    axes[2].semilogy(time[:-1], np.maximum(gap, 1e-17), color=COLOURS[1], lw=1.2)
+    axes[2].set_ylabel("echo − run\n(relative)")
+    axes[2].set_ylim(1e-17, max(1e-10, 2 * float(gap.max())))
+    axes[2].set_xlabel(f"time ({unit})")
+    figure.suptitle(f"{design.netlist.name}: run forward, flip the momenta, come back", fontsize=11)
+    return figure
+
+
+def _figure(rows: int) -> tuple[Figure, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 1.1 + 2.1 * rows), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, 1, sharex=True)
+    for axis in axes:
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _nodes(
+    axis: Axes, time: NDArray[np.float64], values: dict[str, NDArray[np.float64]], design: Design, what: str
+) -> None:
+    """Lines of up to six nodes, targets and driven ones first."""
+    domains = {design.netlist.domains[n].name for n in values}
+    domain = design.netlist.domains[next(iter(values))]
+    unit = getattr(domain, f"{what}_unit")
+    shown = [n for n in values if design.netlist.domains[n] is domain][:MOST_LINES]
+    scale = _scale_of({n: values[n] for n in shown})
+    for colour, node in zip(COLOURS, shown, strict=False):
+        axis.plot(time, values[node] * scale, color=colour, lw=1.1, label=node)
+    more = len(values) - len(shown)
+    if more:
+        axis.plot(
+            [],
+            [],
+            " ",
+            label=f"and {more} more" + (f" ({', '.join(domains - {domain.name})})" if len(domains) > 1 else ""),
+        )
+    axis.set_ylabel(f"{getattr(domain, what)} ({_prefixed(scale, unit)})")
+    _legend(axis)
+
+
+def _energies(axis: Axes, time: NDArray[np.float64], run: Trajectory) -> None:
+    audit = run.audit
+    energies, unit = _engineering(audit.ends, "J")
+    scale = energies[-1] / audit.ends[-1] if audit.ends[-1] else 1.0
+    axis.plot(time, energies, color=COLOURS[0], lw=1.2, label="energy")
+    if np.any(audit.work):
+        axis.plot(
+            time,
+            (audit.starts[0] + audit.work) * scale,
+            "--",
+            color=COLOURS[1],
+            lw=1,
+            label="start + work of the drives",
+        )
+    if np.any(audit.lost):
+        axis.plot(time, np.cumsum(audit.lost) * scale, ":", color=COLOURS[2], lw=1.2, label="lost")
+    axis.set_ylabel(f"energy ({unit})")
+    axis.set_ylim(bottom=min(0.0, float(np.min(energies)) * 1.05))
+    _legend(axis)
+
+
+def _legend(axis: Axes) -> None:
+    axis.legend(loc="center left", bbox_to_anchor=(1.005, 0.5), frameon=False, fontsize=8, handlelength=1.4)
+
+
+def _scale_of(values: dict[str, NDArray[np.float64]]) -> float:
+    """Factor that brings the values into the range of an SI prefix."""
+    largest = max((float(np.max(np.abs(v))) for v in values.values()), default=0.0)
+    return 1.0 if largest == 0 else float(10.0 ** (-3 * np.floor(np.log10(largest) / 3)))
+
+
+def _engineering(values: NDArray[np.float64], unit: str) -> tuple[NDArray[np.float64], str]:
+    scale = _scale_of({"": values})
+    return values * scale, _prefixed(scale, unit)
+
+
+def _prefixed(scale: float, unit: str) -> str:
+    """The unit of values that were multiplied by `scale`, a power of a thousand."""
+    if not unit.isalpha():
+        factor = "" if scale == 1 else f"{1 / scale:.0e} "
+        return factor + unit.replace("*", "·")
+    return to_text(float(f"{1 / scale:.0e}"), unit).split(" ", 1)[1]
