@@ -162,21 +162,25 @@ def assemble(netlist: Netlist, coordinates: Coordinates) -> Assembly:
     )
 
 
-def inertia_matrix(assembly: Assembly, theta: Theta | None = None) -> sp.csr_array:
-    """Inertia matrix over all coordinates; rows and columns of massless ones are zero."""
+def inertia_matrix(assembly: Assembly, *, smallest: bool = False) -> sp.csr_array:
+    """Inertia matrix over all coordinates; rows and columns of massless ones are zero.
+
+    Non-quadratic kinetic energies enter with their small-signal inertia, or, for a bound, with half of it: the
+    varactor's falls to that at the charge Q/√3.
+    """
     n = len(assembly.factors)
     total = sp.csr_array((n, n))
     for name, rows in assembly.inertia.items():
-        group = assembly.groups[name]
-        weights = np.asarray(group.kind.inertia(group.values(assembly.theta if theta is None else theta)))
+        weights = _inertias(assembly.groups[name], assembly.theta)
         total = total + rows.T @ sp.diags_array(weights) @ rows
-    for name, rows in assembly.momentum.items():  # small-signal value at the node's own coordinate
-        group = assembly.groups[name]
-        weights = np.asarray(group.kind.inertia(group.values(assembly.theta if theta is None else theta)))
-        columns = rows.indices
-        size = weights / rows.data**2
-        total = total + sp.csr_array((size, (columns, columns)), shape=(n, n))
+    for name, rows in assembly.momentum.items():
+        weights = _inertias(assembly.groups[name], assembly.theta) / rows.data**2 / (2 if smallest else 1)
+        total = total + sp.csr_array((weights, (rows.indices, rows.indices)), shape=(n, n))
     return total.tocsr()
+
+
+def _inertias(group: Group, theta: Theta) -> NDArray[np.float64]:
+    return np.asarray(group.kind.inertia(group.values(theta)))
 
 
 def _entry(netlist: Netlist, units: UnitSystem, part: Element, parameter: str, index: int) -> Entry:

@@ -33,6 +33,8 @@ class Design:
     parameters: Parameters
     legality: Legality
     modes: Modes
+    highest: float
+    """Bound of the angular frequency, dimensionless: what the step is measured against."""
     step: float
     """Dimensionless."""
     steps: int
@@ -102,7 +104,9 @@ def examine(netlist: Netlist) -> tuple[Legality, Design | None]:
     if not report.legal:
         return report, None
     parameters = Parameters(assembly)
-    return report, Design(netlist, hamiltonian, parameters, report, found_modes, float(step), netlist.clock.steps)
+    return report, Design(
+        netlist, hamiltonian, parameters, report, found_modes, highest, float(step), netlist.clock.steps
+    )
 
 
 def compile_netlist(netlist: Netlist) -> Design:

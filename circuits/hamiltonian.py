@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from circuits.assemble import Assembly, Group, inertia_matrix
-from circuits.operators import Inverse, Reader, lanes
+from circuits.operators import Inverse, Reader, lanes, matrix_of, times
 from devices import Values
 
 Array = Any
@@ -114,7 +114,10 @@ class Hamiltonian:
     # Energy ------------------------------------------------------------------------------------------------------
 
     def prepare(self, theta: Theta) -> Prepared:
-        """Inverse matrices for these parameters."""
+        """Inverse matrices for these parameters; if any of them is batched, all are."""
+        batch = next((v.shape[1:] for v in theta.values() if jnp.ndim(v) == 2), ())
+        if batch:
+            theta = {k: jnp.broadcast_to(lanes(v, jnp.zeros((1, 1))), (v.shape[0], *batch)) for k, v in theta.items()}
         groups = self.assembly.groups
         inertia = self.inverse.prepare(_inertia_weights(groups, self.assembly.inertia, theta))
         compliance = None
@@ -164,9 +167,19 @@ class Hamiltonian:
         at_zero = jnp.zeros((count, *q.shape[1:]), q.dtype)
         # V is quadratic in the massless coordinates, so one Newton step from zero is exact.
         slope = jax.grad(lambda x: jnp.sum(self._potential(jnp.concatenate([q, x]), prepared, u)))(at_zero)
-        inverse = prepared.massless
-        rest = inverse @ slope if inverse.ndim == 2 else jnp.einsum("bij,jb->ib", inverse, slope)
-        return jnp.concatenate([q, -rest])
+        return jnp.concatenate([q, -times(prepared.massless, slope)])
+
+    def inverse_error(self, theta: Theta) -> float:
+        """Relative residual of the inverse inertia matrix on a trial vector; training may move it off its range."""
+        if self.inverse.sweeps == 0:
+            return 0.0
+        weights = _inertia_weights(self.assembly.groups, self.assembly.inertia, theta)
+        x = jnp.broadcast_to(
+            lanes(jnp.asarray(np.random.default_rng(0).normal(size=self.inverse.size)), weights),
+            (self.inverse.size, *weights.shape[1:]),
+        ).astype(weights.dtype)
+        residual = self.inverse.apply(weights, self.inverse.solve(weights, x)) - x
+        return float(jnp.linalg.norm(residual) / jnp.linalg.norm(x))
 
     # Readout -----------------------------------------------------------------------------------------------------
 
@@ -179,7 +192,10 @@ class Hamiltonian:
         return Reader.of(W.tocsr())(c)
 
     def node_momenta(self, p: Array) -> Array:
-        """Momenta of all nodes, in units of their domain: W⁻ᵀp, zero along what was eliminated."""
+        """Momenta of all nodes, in units of their domain: W⁻ᵀp, zero along what was eliminated.
+
+        At a node with a capacitor to a voltage source it is the canonical one, ΣC·φ̇, not the charge on the plates.
+        """
         coordinates = self.assembly.coordinates
         n = len(coordinates.nodes)
         inverse = sp.linalg.splu(coordinates.W.T.tocsc()).solve(np.eye(n, self.size)) if n > self.size else None
@@ -239,27 +255,26 @@ class Hamiltonian:
         dynamic, massless, _ = self.assembly.coordinates.counts
         example = next(iter(prepared.theta.values()))
         batch, dtype = example.shape[1:], example.dtype
-        at_zero = jnp.zeros((massless, *batch), dtype)
         q, u = jnp.zeros((dynamic, *batch), dtype), jnp.zeros((self.inputs, *batch), dtype)
+        at_zero = jnp.zeros((massless, *batch), dtype)
 
         def slope(x: Array) -> Array:
             return jax.grad(lambda y: jnp.sum(self._potential(jnp.concatenate([q, y]), prepared, u)))(x)
 
-        directions = jnp.eye(massless, dtype=dtype)
-        columns = jax.vmap(lambda d: jax.jvp(slope, (at_zero,), (lanes(d, at_zero) + at_zero,))[1], out_axes=-1)(
-            directions
-        )
-        return jnp.linalg.inv(jnp.moveaxis(columns, (0, -1), (-2, -1)))
+        return jnp.linalg.inv(matrix_of(lambda d: jax.jvp(slope, (at_zero,), (d,))[1], massless, batch, dtype))
 
     def _cyclic(self, q: Array, theta: Theta) -> Array:
-        """Cyclic positions from M_zz·z = −M_zy·y, which zero momentum implies."""
+        """Cyclic positions z from (M·[y, z])_z = 0, which zero momentum implies."""
         weights = _inertia_weights(self.assembly.groups, self.assembly.inertia, theta)
-        A = jnp.asarray(self.inverse.reader.dense, q.dtype)
-        M = jnp.einsum("ei,e...,ej->...ij", A, weights, A)
-        split = len(self.quadratic)
+        cyclic, split = len(self.assembly.coordinates.cyclic), len(self.quadratic)
+
+        def momentum(y: Array, z: Array) -> Array:
+            return self.inverse.apply(weights, jnp.concatenate([y, z]))[split:]
+
         y = q if split == self.size else q[self.quadratic]
-        map_ = jnp.linalg.solve(M[..., split:, split:], M[..., split:, :split])
-        return -(map_ @ y if map_.ndim == 2 else jnp.einsum("bij,jb->ib", map_, y))
+        still = jnp.zeros((cyclic, *q.shape[1:]), q.dtype)
+        own = matrix_of(lambda z: momentum(jnp.zeros_like(y), z), cyclic, q.shape[1:], q.dtype)
+        return -times(jnp.linalg.inv(own), momentum(y, still))
 
 
 def _values(group: Group, theta: Theta, like: Array) -> Values:

@@ -13,7 +13,7 @@ import numpy as np
 
 from circuits.assemble import Assembly
 from circuits.findings import Finding, error, note, warning
-from circuits.linear import DENSE_MODES, Modes, inductance_clusters, inductance_matrix
+from circuits.linear import DENSE_MODES, Modes, inductance_clusters, inductance_matrix, stiffness_matrix
 from circuits.netlist import Netlist
 
 STABLE = 2.0
@@ -32,7 +32,7 @@ LARGEST_LOSS = 1024
 
 def of_netlist(netlist: Netlist) -> Iterator[Finding]:
     """Elements that cannot be used at all, or not where they stand."""
-    held = {n for d in netlist.drives if d.action == "prescribe" for n in netlist.terminals_of(d)}
+    held = netlist.held
     fixed = {netlist.ground, *held}
     inertia_at: dict[str, list[str]] = {}
     for part in netlist.elements:
@@ -56,6 +56,12 @@ def of_netlist(netlist: Netlist) -> Iterator[Finding]:
                 f"{what} a voltage source: its state is forced and it stores nothing of its own",
                 "remove it, or put an inductor between it and the source",
             )
+        elif part.conductance is not None and held & set(ends):
+            yield error(
+                part.name,
+                "joins a voltage source by a loss alone, which no energy describes",
+                f"replace the source by a current drive V/R into the other node, and tie {part.name} to ground",
+            )
         elif part.type == "bilinear" and netlist.ground in ends:
             yield error(part.name, "couples to ground, whose coordinate is zero", "join two nodes")
         if part.kinetic is not None:
@@ -75,7 +81,8 @@ def of_netlist(netlist: Netlist) -> Iterator[Finding]:
     if lossy:
         yield warning(
             lossy[0],
-            f"{_some(lossy)}: energy is lost, so the echo does not retrace exactly",
+            "loses energy, so the echo does not retrace exactly"
+            + (f" (as do {_some(lossy[1:])})" if lossy[1:] else ""),
             "keep the run short against the decay, or compensate the loss",
         )
     for target in netlist.targets:
@@ -120,7 +127,8 @@ def _observability(netlist: Netlist, fixed: set[str]) -> Iterator[Finding]:
         names = {part.name} if not part.references else {getattr(part, k) for k in part.references}
         names = set().union(*(cluster.get(name, {name}) for name in names))
         missing: list[str] = []
-        if part.potential is not None or part.references:
+        lifted = not netlist.held.isdisjoint(netlist.terminals_of(part))
+        if part.potential is not None or part.references or lifted:
             missing += [f"position of {n}" for n in sorted(positions(names)) if not netlist.probes.sees_position(n)]
         if part.inertia is not None:
             seen = set().union(*(block[n] for n in netlist.terminals_of(part) if n not in fixed)) & massive
@@ -182,11 +190,25 @@ def of_assembly(assembly: Assembly) -> Iterator[Finding]:
         )
     if "mutual" in assembly.groups:
         yield from _inductances(assembly)
+    if massless:
+        yield from _massless_balance(assembly, soft)
 
 
 def _branched(assembly: Assembly) -> bool:
     rows = list(assembly.loss.values()) + list(assembly.inertia.values())
     return any(np.any(np.diff(r.indptr) > 1) for r in rows)
+
+
+def _massless_balance(assembly: Assembly, soft: slice) -> Iterator[Finding]:
+    stiffness = stiffness_matrix(assembly, largest=True)[soft][:, soft].toarray()
+    values, vectors = np.linalg.eigh(stiffness)  # coordinates are scaled to stiffness one
+    if values[0] <= 1e-9:
+        node = assembly.coordinates.massless[int(np.argmax(np.abs(vectors[:, 0])))][0]
+        yield error(
+            f"node {node}",
+            "has no capacitance and no stable position: the forces on it do not balance",
+            f"add a capacitor from {node} to ground, or weaken the coupler there",
+        )
 
 
 def _inductances(assembly: Assembly) -> Iterator[Finding]:
@@ -213,7 +235,7 @@ def _inductances(assembly: Assembly) -> Iterator[Finding]:
             ]
             yield error(
                 couplers[0],
-                f"{_some(couplers)}: the inductance matrix is not positive definite "
+                f"the inductance matrix of {_some(couplers)} is not positive definite "
                 f"(lowest relative eigenvalue {value:.2g})",
                 "lower the coupling coefficients",
             )
@@ -235,9 +257,9 @@ def of_modes(assembly: Assembly, found: Modes, highest: float, step: float) -> I
         culprits = _softening(assembly)
         yield error(
             culprits[0],
-            f"{_some(culprits)}: the rest point is unstable (grows at {np.sqrt(-found.squares[0]):.3g} "
-            f"per {assembly.units.time:.3g} s)",
-            "lower the coupling, or stiffen the nodes that it joins",
+            f"the rest point is unstable (grows at {np.sqrt(-found.squares[0]):.3g} per {assembly.units.time:.3g} s)",
+            "lower the coupling, or stiffen the nodes that it joins"
+            + (f"; see also {_some(culprits[1:])}" if culprits[1:] else ""),
         )
     elif found.squares[0] < 1e-9 * top:
         yield note("design", "the circuit has a free mode of zero frequency")

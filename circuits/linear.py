@@ -96,8 +96,10 @@ def inverse_inductance(assembly: Assembly) -> sp.csr_array:
 
 
 def highest_rate(assembly: Assembly) -> float:
-    """Upper bound of the linearised angular frequency at any amplitude in the elements' range, dimensionless."""
-    squares, complete = _squares(assembly, stiffness_matrix(assembly, largest=True), lowest=False)
+    """Bound of the angular frequency over the amplitudes that the elements' stiffness covers, dimensionless."""
+    squares, complete = _squares(
+        assembly, stiffness_matrix(assembly, largest=True), inertia_matrix(assembly, smallest=True), lowest=False
+    )
     margin = 1.0 if complete else 1 + EDGE_TOLERANCE  # Lanczos approaches from below
     return float(np.sqrt(max(squares[-1], 0.0) * margin))
 
@@ -108,7 +110,7 @@ def modes(assembly: Assembly, force: Callable[[Vector], Vector] | None) -> Modes
     rest, converged = np.zeros(dynamic + massless), True
     if force is not None:
         rest, converged = _rest(assembly, force)
-    squares, complete = _squares(assembly, stiffness_matrix(assembly, rest))
+    squares, complete = _squares(assembly, stiffness_matrix(assembly, rest), inertia_matrix(assembly))
     return Modes(squares, complete, rest, converged)
 
 
@@ -132,10 +134,11 @@ def _rest(assembly: Assembly, force: Callable[[Vector], Vector]) -> tuple[Vector
     return point, False
 
 
-def _squares(assembly: Assembly, stiffness: sp.csr_array, *, lowest: bool = True) -> tuple[Vector, bool]:
+def _squares(
+    assembly: Assembly, stiffness: sp.csr_array, inertia: sp.csr_array, *, lowest: bool = True
+) -> tuple[Vector, bool]:
     """Squared frequencies of the dynamic coordinates: massless and cyclic ones eliminated."""
     dynamic, massless, cyclic = assembly.coordinates.counts
-    inertia = inertia_matrix(assembly)
     moving, soft = slice(0, dynamic), slice(dynamic, dynamic + massless)
     massive = np.r_[0:dynamic, dynamic + massless : dynamic + massless + cyclic]
     inertia = inertia[massive][:, massive]

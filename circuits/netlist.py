@@ -122,6 +122,11 @@ class Netlist:
         return tuple(node for node in seen if node != self.ground)
 
     @cached_property
+    def held(self) -> frozenset[str]:
+        """Nodes whose velocity a voltage source prescribes."""
+        return frozenset(n for d in self.drives if d.action == "prescribe" for n in self.terminals_of(d))
+
+    @cached_property
     def by_name(self) -> Mapping[str, Element]:
         """Elements by name."""
         return {e.name: e for e in self.elements}
@@ -315,10 +320,11 @@ class Netlist:
                     text = str(problem) if str(problem).startswith("must") else f"cannot be read: {problem}"
                     findings.append(error(f"initial.{key}.{node}", text, f"give it in {unit}"))
             read[key] = values
-        for node in set(read["momenta"]) & set(read["velocities"]):
-            findings.append(
-                error(f"initial.momenta.{node}", "the node has an initial velocity too", "give one of the two")
-            )
+        for key in read:
+            for node in set(read[key]) & self.held:
+                findings.append(error(f"initial.{key}.{node}", "a voltage source holds the node", "remove it"))
+        if read["momenta"] and read["velocities"]:
+            findings.append(error("initial", "has both momenta and velocities", "give all as one of the two"))
         if findings:
             raise DesignError(findings)
         return Initial(**read)

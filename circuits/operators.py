@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, log, sqrt
 from typing import Any
@@ -21,6 +22,18 @@ DENSE_LIMIT = 1 << 16
 def lanes(value: Array, like: Array) -> Array:
     """Append axes to `value` (n, …) until it broadcasts against `like` (n, batch…)."""
     return jnp.reshape(value, (*jnp.shape(value), *(1,) * (jnp.ndim(like) - jnp.ndim(value))))
+
+
+def times(matrix: Array, x: Array) -> Array:
+    """Product of a matrix (batch…, rows, n) with vectors (n, batch…)."""
+    return matrix @ x if matrix.ndim == 2 else jnp.einsum("bij,jb->ib", matrix, x)
+
+
+def matrix_of(linear: Callable[[Array], Array], size: int, batch: tuple[int, ...], dtype: Any) -> Array:
+    """Matrix (batch…, rows, size) of a linear map on vectors (size, batch…)."""
+    still = jnp.zeros((size, *batch), dtype)
+    columns = jax.vmap(lambda e: linear(lanes(e, still) + still), out_axes=-1)(jnp.eye(size, dtype=dtype))
+    return jnp.moveaxis(columns, 0, -2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +133,7 @@ class Inverse:
         if self.diagonal is not None:
             return lanes(prepared, x) * x
         if self.sweeps == 0:
-            return prepared @ x if prepared.ndim == 2 else jnp.einsum("bij,jb->ib", prepared, x)
+            return times(prepared, x)
         return self._chebyshev(prepared, x)
 
     def apply(self, weights: Array, x: Array) -> Array:

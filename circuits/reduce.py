@@ -28,8 +28,6 @@ class Coordinates:
 
     nodes: tuple[str, ...]
     """Nodes with a position of their own: neither ground nor held by a source."""
-    held: tuple[str, ...]
-    """Nodes held by voltage sources."""
     dynamic: tuple[str, ...]
     """Nodes that name the coordinates that move."""
     massless: tuple[tuple[str, ...], ...]
@@ -46,8 +44,7 @@ class Coordinates:
 
 def reduce(netlist: Netlist) -> tuple[Coordinates | None, list[Finding]]:
     """Coordinates of a netlist, or the findings that say why there are none."""
-    held = tuple(n for d in netlist.drives if d.action == "prescribe" for n in netlist.terminals_of(d))
-    fixed = {netlist.ground, *held}
+    fixed = {netlist.ground, *netlist.held}
     nodes = tuple(n for n in netlist.nodes if n not in fixed)
     inertial, elastic = _graphs(netlist, nodes, fixed)
 
@@ -65,7 +62,7 @@ def reduce(netlist: Netlist) -> tuple[Coordinates | None, list[Finding]]:
         findings.append(
             note(
                 f"node {group[0]}",
-                _names(group) + " can move without a restoring force and is driven: "
+                _names(group) + " can move without a restoring force and is kept: "
                 "its position grows with the net momentum it receives",
             )
         )
@@ -93,7 +90,7 @@ def reduce(netlist: Netlist) -> tuple[Coordinates | None, list[Finding]]:
     entries += [(row[n], len(dynamic) + j) for j, group in enumerate((*massless, *cyclic)) for n in group]
     i, j = np.array(entries).T
     W = sp.csr_array((np.ones(len(entries)), (i, j)), shape=(len(nodes), len(nodes)))
-    return Coordinates(nodes, held, dynamic, tuple(massless), tuple(cyclic), W), findings
+    return Coordinates(nodes, dynamic, tuple(massless), tuple(cyclic), W), findings
 
 
 def _graphs(netlist: Netlist, nodes: tuple[str, ...], fixed: set[str]) -> tuple[nx.Graph, nx.Graph]:
@@ -132,15 +129,15 @@ def _floating(netlist: Netlist, nodes: tuple[str, ...], inertial: nx.Graph, elas
 
 
 def _driven(netlist: Netlist, fixed: set[str]) -> list[set[str]]:
-    """Sets of nodes that receive net momentum if any part of a loose set is among them."""
+    """Nodes by which a loose set receives net momentum, or has a kinetic energy that zero momentum does not settle."""
     driven = []
     for drive in netlist.drives:
         if drive.action == "inject":
             driven.append(set(netlist.terminals_of(drive)) - fixed)
-    held = fixed - {netlist.ground}
     for part in netlist.elements:
         ends = set(netlist.terminals_of(part))
-        if part.conductance is not None or (part.inertia is not None and ends & held):
+        implicit = part.conductance is not None or part.kinetic is not None
+        if implicit or (part.inertia is not None and ends & netlist.held):
             driven.append(ends - fixed)
     driven.append({*netlist.initial.momenta, *netlist.initial.velocities})
     return driven

@@ -42,27 +42,31 @@ def choose_units(netlist: Netlist) -> UnitSystem:
     inertia: dict[str, float] = {}
     stiffness: dict[str, float] = {}
     amplitudes: dict[str, list[float]] = {ELECTRICAL.name: [], MECHANICAL.name: []}
+    speeds: dict[str, list[float]] = {ELECTRICAL.name: [], MECHANICAL.name: []}
     for part in netlist.elements:
         values = SimpleNamespace(**part.values, **{k: v for k, (v, _) in part.constants.items()})
-        ends = netlist.terminals_of(part)
-        if part.inertia is not None:
-            for node in ends:
+        for node in netlist.terminals_of(part):
+            if part.inertia is not None:
                 inertia[node] = inertia.get(node, 0.0) + float(part.inertia(values))
-        if part.stiffness is not None:
-            size = sum(abs(k) for k in part.stiffness(values))
-            for node in ends:
-                stiffness[node] = stiffness.get(node, 0.0) + size
+            if part.stiffness is not None:
+                stiffness[node] = stiffness.get(node, 0.0) + sum(abs(k) for k in part.stiffness(values))
         if part.amplitude is not None and part.domain is not None and (natural := part.amplitude(values)) > 0:
-            amplitudes[part.domain.name].append(natural)
+            if part.kinetic is not None and part.inertia is not None:
+                speeds[part.domain.name].append(natural / part.inertia(values))
+            else:
+                amplitudes[part.domain.name].append(natural)
 
-    inertias = {
-        name: [m for node, m in inertia.items() if node != netlist.ground and netlist.domains[node].name == name]
-        for name in amplitudes
-    }
-    rates = [(stiffness[n] / inertia[n]) ** 0.5 for n in inertia if n != netlist.ground and stiffness.get(n, 0) > 0]
+    nodes = [n for n in inertia if n != netlist.ground]
+    rates = [(stiffness[n] / inertia[n]) ** 0.5 for n in nodes if stiffness.get(n, 0) > 0]
     time = 1 / _mean(rates) if rates else 1.0
-    mass = {name: _mean(values) if values else None for name, values in inertias.items()}
-    energy = _energy(time, mass, {name: _mean(values) for name, values in amplitudes.items() if values})
+    mass, amplitude = {}, {}
+    for name in amplitudes:
+        own = [inertia[n] for n in nodes if netlist.domains[n].name == name]
+        mass[name] = _mean(own) if own else None
+        natural_sizes = amplitudes[name] + [speed * time for speed in speeds[name]]
+        if natural_sizes:
+            amplitude[name] = _mean(natural_sizes)
+    energy = _energy(time, mass, amplitude)
     # A domain without inertia of its own only needs any unit.
     units = {name: time * (energy / m) ** 0.5 if m else 1.0 for name, m in mass.items()}
     return UnitSystem(time, energy, units[ELECTRICAL.name], units[MECHANICAL.name])

@@ -13,9 +13,12 @@ class BilinearCoupler(Element):
     a: str = terminal()
     b: str = terminal()
     strength: Quantity = parameter(
-        None, "energy per product of the two coordinates, in J over the product of their units", knob=True,
+        None,
+        "energy per product of the two coordinates, in J over the product of their units",
+        knob=True,
         typical="well below √(k₁k₂), or the rest point is unstable",
-    )  # fmt: skip
+        example=2e7,
+    )
     domain = None
     linear = True
     # g·x₁x₂ = (g/2)(x₁ + x₂)²/2 − (g/2)(x₁ − x₂)²/2: every quadratic element is diagonal in its branches.

@@ -22,9 +22,13 @@ class Capacitor(Element):
     a: str = terminal()
     b: str = terminal()
     capacitance: Quantity = parameter(
-        "F", "capacitance", above=0, knob=True,
+        "F",
+        "capacitance",
+        above=0,
+        knob=True,
         typical="10 pF to 10 nF on a board, 50 to 500 fF in a superconducting circuit (order of magnitude)",
-    )  # fmt: skip
+        example="1 pF",
+    )
     energy_text = "q²/2C, through the capacitance matrix: ½ qᵀC⁻¹q"
     loss_text = "dielectric: parallel conductance ωC·tan δ, acts on the charge"
     limits_text = "lumped: much smaller than the wavelength; linear dielectric"
@@ -42,9 +46,13 @@ class Inductor(Element):
     a: str = terminal()
     b: str = terminal()
     inductance: Quantity = parameter(
-        "H", "inductance", above=0, knob=True,
+        "H",
+        "inductance",
+        above=0,
+        knob=True,
         typical="0.1 to 100 µH on a board, 0.1 to 10 nH on chip (order of magnitude)",
-    )  # fmt: skip
+        example="10 nH",
+    )
     flux: Quantity = parameter("Wb", "external flux in the loop that the branch closes", default=0.0)
     linear = True
     energy_text = "(φ − Φx)²/2L"
@@ -68,9 +76,14 @@ class MutualInductance(Element):
     first: str = reference()
     second: str = reference()
     coefficient: Quantity = parameter(
-        "", "coupling coefficient", above=-1, below=1, knob=True,
+        "",
+        "coupling coefficient",
+        above=-1,
+        below=1,
+        knob=True,
         typical="0.01 to 0.5 between planar coils (order of magnitude)",
-    )  # fmt: skip
+        example=0.3,
+    )
     branches = ()
     energy_text = "½ φᵀ𝓛⁻¹φ over the coupled branches, 𝓛₁₂ = k√(L₁L₂)"
     limits_text = "inductance matrix of all coupled coils positive definite"
@@ -89,9 +102,13 @@ class JosephsonJunction(Element):
     a: str = terminal()
     b: str = terminal()
     critical_current: Quantity = parameter(
-        "A", "critical current", above=0, knob=True,
+        "A",
+        "critical current",
+        above=0,
+        knob=True,
         typical="20 to 50 nA in a transmon, about 1 µA in a parametric amplifier (order of magnitude)",
-    )  # fmt: skip
+        example="100 nA",
+    )
     constants: ClassVar = {"flux_quantum": (FLUX_QUANTUM, "Wb")}
     energy_text = "E_J(1 − cos 2πφ/Φ₀), E_J = I_cΦ₀/2π"
     loss_text = "quasiparticles: parallel conductance, acts on the charge"
@@ -119,7 +136,11 @@ class Squid(Element):
     a: str = terminal()
     b: str = terminal()
     critical_current: Quantity = parameter(
-        "A", "sum of the two critical currents", above=0, typical="40 nA to 10 µA (order of magnitude)"
+        "A",
+        "sum of the two critical currents",
+        above=0,
+        typical="40 nA to 10 µA (order of magnitude)",
+        example="100 nA",
     )
     flux: Quantity = parameter("Wb", "static flux through the SQUID loop", default=0.0, knob=True)
     asymmetry: Quantity = parameter("", "difference of the two currents over their sum", default=0.0, above=-1, below=1)
@@ -153,12 +174,20 @@ class SaturableInductor(Element):
     a: str = terminal()
     b: str = terminal()
     inductance: Quantity = parameter(
-        "H", "small-signal inductance", above=0, knob=True, typical="as a linear inductor (order of magnitude)"
+        "H",
+        "small-signal inductance",
+        above=0,
+        knob=True,
+        typical="as a linear inductor (order of magnitude)",
+        example="10 nH",
     )
     saturation_current: Quantity = parameter(
-        "A", "current at which it saturates", above=0,
+        "A",
+        "current at which it saturates",
+        above=0,
         typical="µA for kinetic inductance, mA to A for a ferrite core (order of magnitude)",
-    )  # fmt: skip
+        example="100 nA",
+    )
     flux: Quantity = parameter("Wb", "external flux in the loop that the branch closes", default=0.0)
     energy_text = "I_sφ_s log cosh((φ − Φx)/φ_s), φ_s = L·I_s; current I_s tanh((φ − Φx)/φ_s)"
     loss_text = "winding or film: series resistance R, rate R/L; hysteresis is not modelled"
@@ -185,13 +214,14 @@ class SymmetricVaractor(Element):
 
     node: str = terminal()
     capacitance: Quantity = parameter(
-        "F", "small-signal capacitance", above=0, knob=True, typical="1 to 100 pF (order of magnitude)"
+        "F", "small-signal capacitance", above=0, knob=True, typical="1 to 100 pF (order of magnitude)", example="1 pF"
     )
     charge_scale: Quantity = parameter(
         "C",
         "charge at which the voltage is twice the linear one",
         above=0,
         typical="C times a few volts (order of magnitude)",
+        example="5 fC",
     )
     branches = ((1,),)
     energy_text = "q²/2C + q⁴/4C·Q²; voltage v = (q/C)(1 + q²/Q²)"
@@ -207,6 +237,10 @@ class SymmetricVaractor(Element):
     def kinetic(q: Array, p: Values) -> Array:
         return q**2 / (2 * p.capacitance) * (1 + q**2 / (2 * p.charge_scale**2))
 
+    @staticmethod
+    def amplitude(p: Values) -> float:
+        return float(p.charge_scale)
+
 
 @element("resistor")
 class Resistor(Element):
@@ -214,7 +248,7 @@ class Resistor(Element):
 
     a: str = terminal()
     b: str = terminal()
-    resistance: Quantity = parameter("ohm", "resistance", above=0, knob=True, typical="1 Ω to 1 MΩ")
+    resistance: Quantity = parameter("ohm", "resistance", above=0, knob=True, typical="1 Ω to 1 MΩ", example="10 kohm")
     energy_text = "none"
     loss_text = "charge leaves at v/R: q̇ = −G·C⁻¹q; a node with capacitance C decays at 1/RC"
     limits_text = "both ends at nodes with capacitance; breaks exact reversal"
@@ -231,9 +265,11 @@ class Tank(Element):
 
     a: str = terminal()
     b: str = terminal()
-    capacitance: Quantity = parameter("F", "capacitance", above=0, typical="10 pF to 10 nF (order of magnitude)")
+    capacitance: Quantity = parameter(
+        "F", "capacitance", above=0, typical="10 pF to 10 nF (order of magnitude)", example="1 pF"
+    )
     inductance: Quantity = parameter(
-        "H", "inductance", above=0, knob=True, typical="0.1 to 100 µH (order of magnitude)"
+        "H", "inductance", above=0, knob=True, typical="0.1 to 100 µH (order of magnitude)", example="10 nH"
     )
     linear = True
     energy_text = "q²/2C + φ²/2L; ω = 1/√(LC)"

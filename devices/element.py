@@ -76,6 +76,8 @@ class Parameter:
     below: float
     knob: bool
     """Whether `trainable = true` means this parameter."""
+    example: Quantity
+    """A value that works together with the examples of other elements."""
     typical: str
 
     @property
@@ -138,12 +140,15 @@ def parameter(
     at_least: float = -math.inf,
     below: float = math.inf,
     knob: bool = False,
+    example: Quantity = None,
     typical: str = "",
 ) -> Any:
-    """Field for a physical parameter. Without a default it must be given."""
+    """Field for a physical parameter. Without a default it must be given, and needs an example."""
     metadata = {
         "kind": "parameter",
-        "parameter": lambda name: Parameter(name, unit, doc, default, above, at_least, below, knob, typical),
+        "parameter": lambda name: Parameter(
+            name, unit, doc, default, above, at_least, below, knob, default if example is None else example, typical
+        ),
     }
     return field(metadata=metadata) if default is None else field(default=default, metadata=metadata)
 
@@ -242,7 +247,7 @@ class Element(Part):
     stiffness: ClassVar[Law] = None
     """Largest curvature of the potential along each branch: exact for linear ones, a bound otherwise."""
     amplitude: ClassVar[Law] = None
-    """Branch coordinate at which the nonlinearity matters, for scaling; None for linear elements."""
+    """Branch coordinate (or momentum, for `kinetic`) at which the nonlinearity matters; None for linear ones."""
     kinetic: ClassVar[Law] = None
     conductance: ClassVar[Law] = None
     refusal: ClassVar[Refusal | None] = None
@@ -352,6 +357,5 @@ def complete(cls: type[P], type_name: str) -> type[P]:
     made.parameters = {item.name: item.metadata["parameter"](item.name) for item in by_kind["parameter"]}
     made.summary = (made.__doc__ or "").strip().splitlines()[0]
     for info in made.parameters.values():
-        if info.unit is not None:
-            describe(info.unit)
+        info.read(info.example)  # an element without working examples is not finished
     return made

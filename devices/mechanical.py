@@ -13,7 +13,9 @@ class Mass(Element):
     """Inertial mass."""
 
     node: str = terminal()
-    mass: Quantity = parameter("kg", "mass", above=0, knob=True, typical="10 pg for a MEMS beam (order of magnitude)")
+    mass: Quantity = parameter(
+        "kg", "mass", above=0, knob=True, typical="10 pg for a MEMS beam (order of magnitude)", example="10 pg"
+    )
     domain = MECHANICAL
     branches = ((1,),)
     energy_text = "p²/2m"
@@ -33,7 +35,7 @@ class Spring(Element):
     a: str = terminal()
     b: str = terminal()
     constant: Quantity = parameter(
-        "N/m", "spring constant", above=0, knob=True, typical="0.1 to 100 N/m (order of magnitude)"
+        "N/m", "spring constant", above=0, knob=True, typical="0.1 to 100 N/m (order of magnitude)", example="10 N/m"
     )
     domain = MECHANICAL
     linear = True
@@ -58,13 +60,19 @@ class DuffingSpring(Element):
     a: str = terminal()
     b: str = terminal()
     constant: Quantity = parameter(
-        "N/m", "linear spring constant", above=0, knob=True, typical="0.1 to 100 N/m (order of magnitude)"
+        "N/m",
+        "linear spring constant",
+        above=0,
+        knob=True,
+        typical="0.1 to 100 N/m (order of magnitude)",
+        example="10 N/m",
     )
     cubic: Quantity = parameter(
         "N/m**3",
         "cubic spring constant",
         at_least=0,
         typical="k over thickness squared for a clamped beam (order of magnitude)",
+        example="1e15 N/m**3",
     )
     domain = MECHANICAL
     energy_text = "k·x²/2 + k₃·x⁴/4; ω/ω₀ ≈ 1 + 3k₃A²/8k"
@@ -92,7 +100,9 @@ class Damper(Element):
 
     a: str = terminal()
     b: str = terminal()
-    damping: Quantity = parameter("kg/s", "force per velocity", above=0, knob=True, typical="m·ω/Q")
+    damping: Quantity = parameter(
+        "kg/s", "force per velocity", above=0, knob=True, typical="m·ω/Q", example="1e-9 kg/s"
+    )
     domain = MECHANICAL
     energy_text = "none"
     loss_text = "momentum leaves at damping·velocity; a mass m decays at damping/m"

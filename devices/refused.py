@@ -16,7 +16,7 @@ class Gyrator(Element):
     b: str = terminal()
     c: str = terminal()
     d: str = terminal()
-    conductance_ratio: Quantity = parameter("A/V", "gyration conductance")
+    conductance_ratio: Quantity = parameter("A/V", "gyration conductance", example="1 mA/V")
     branches: ClassVar = ()
     refusal = Refusal(
         "a gyrator mixes positions and momenta (energy not separable) and breaks time reversal",
@@ -29,7 +29,7 @@ class OffsetCharge(Element):
     """Static gate charge on an island."""
 
     node: str = terminal()
-    charge: Quantity = parameter("C", "offset charge")
+    charge: Quantity = parameter("C", "offset charge", example="0.1 aC")
     branches: ClassVar = ()
     refusal = Refusal(
         "an offset charge makes the kinetic energy (q − q_g)²/2C, which is not even in momentum",
@@ -43,9 +43,9 @@ class DiodeVaractor(Element):
 
     a: str = terminal()
     b: str = terminal()
-    capacitance: Quantity = parameter("F", "zero-bias capacitance", above=0)
+    capacitance: Quantity = parameter("F", "zero-bias capacitance", above=0, example="1 pF")
     branches: ClassVar = ()
     refusal = Refusal(
         "the charge energy of a single diode is not even in momentum",
-        "use a `varactor` (anti-parallel pair); an anti-series abrupt pair is a linear `capacitor`",
+        "use a symmetric pair: a `varactor`, or a `capacitor` for an anti-series abrupt pair, which is linear",
     )

@@ -109,8 +109,14 @@ class Pulse(Waveform):
     fall: Quantity = 0.0
     period: Quantity = 0.0
     units: ClassVar[Mapping[str, str]] = {
-        "high": "VALUE", "low": "VALUE", "width": "s", "delay": "s", "rise": "s", "fall": "s", "period": "s",
-    }  # fmt: skip
+        "high": "VALUE",
+        "low": "VALUE",
+        "width": "s",
+        "delay": "s",
+        "rise": "s",
+        "fall": "s",
+        "period": "s",
+    }
 
     def check(self) -> None:
         if min(self.width, self.delay, self.rise, self.fall, self.period) < 0:

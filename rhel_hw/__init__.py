@@ -6,16 +6,35 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rhel_hw.excitation import band_limited
     from rhel_hw.integrators import Integrator, Leapfrog, Yoshida4, Yoshida6
-    from rhel_hw.simulation import Audit, Keep, Trajectory, return_error, reverse, simulate, simulate_design
+    from rhel_hw.simulation import (
+        Audit,
+        DivergedError,
+        Keep,
+        Trajectory,
+        return_error,
+        reverse,
+        simulate,
+        simulate_design,
+    )
 
 _HOMES = {
     "rhel_hw.excitation": ("band_limited",),
     "rhel_hw.integrators": ("Integrator", "Leapfrog", "Yoshida4", "Yoshida6"),
-    "rhel_hw.simulation": ("Audit", "Keep", "Trajectory", "return_error", "reverse", "simulate", "simulate_design"),
+    "rhel_hw.simulation": (
+        "Audit",
+        "DivergedError",
+        "Keep",
+        "Trajectory",
+        "return_error",
+        "reverse",
+        "simulate",
+        "simulate_design",
+    ),
 }
 
 __all__ = [
     "Audit",
+    "DivergedError",
     "Integrator",
     "Keep",
     "Leapfrog",

@@ -290,6 +290,7 @@ def _describe(cls: Any) -> dict[str, Any]:
                 "meaning": p.doc,
                 "default": p.default,
                 "range": p.range_text(),
+                "example": p.example,
                 "typical": p.typical,
             }
             for name, p in cls.parameters.items()

@@ -31,6 +31,8 @@ class Integrator:
     """Symmetric composition of leapfrog steps whose lengths are given as fractions of the whole step."""
 
     order: ClassVar[int]
+    limit: ClassVar[float]
+    """Stable for step·ω below this."""
     lengths: ClassVar[tuple[float, ...]]
 
     @cached_property
@@ -59,6 +61,7 @@ class Leapfrog(Integrator):
     """Drift, kick, drift: second order, stable for step·ω < 2."""
 
     order = 2
+    limit = 2.0
     lengths = (1.0,)
 
 
@@ -70,6 +73,7 @@ class Yoshida4(Integrator):
     """Three leapfrog steps, the middle one backwards: fourth order."""
 
     order = 4
+    limit = 1.573
     lengths = (_Y4, 1 - 2 * _Y4, _Y4)
 
 
@@ -82,4 +86,5 @@ class Yoshida6(Integrator):
     """Seven leapfrog steps: sixth order."""
 
     order = 6
+    limit = 2.269
     lengths = (*_Y6, 1 - 2 * sum(_Y6), *reversed(_Y6))

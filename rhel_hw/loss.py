@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from circuits.hamiltonian import Hamiltonian, Prepared
-from circuits.operators import lanes
+from circuits.operators import lanes, matrix_of, times
 
 Array = Any
 
@@ -28,7 +28,7 @@ class Decay(NamedTuple):
         if self.factors is not None:
             return lanes(self.factors, p) * p
         if self.matrix is not None:
-            return self.matrix @ p if self.matrix.ndim == 2 else jnp.einsum("bij,jb->ib", self.matrix, p)
+            return times(self.matrix, p)
         return p
 
 
@@ -45,11 +45,8 @@ def decay_of(hamiltonian: Hamiltonian, prepared: Prepared, time: Array) -> Decay
     if alone and len(hamiltonian.quadratic) == n:
         entries = lanes(jnp.asarray(rows.data**2, dtype), conductance) * conductance
         rates = jnp.zeros((n, *batch), dtype).at[rows.indices].add(entries)
-        return Decay(factors=jnp.exp(-time * rates * prepared.inertia))
+        return Decay(factors=jnp.exp(-time * rates * prepared.inertia[:n]))
     A = jnp.asarray(rows.toarray(), dtype)
     G = jnp.einsum("ei,e...,ej->...ij", A, conductance, A)
-    still = jnp.zeros((n, *batch), dtype)
-    columns = jax.vmap(lambda e: hamiltonian.velocity(lanes(e, still) + still, prepared), out_axes=-1)(
-        jnp.eye(n, dtype=dtype)
-    )
-    return Decay(matrix=jax.scipy.linalg.expm(-time * G @ jnp.moveaxis(columns, 0, -2)))
+    speeds = matrix_of(lambda p: hamiltonian.velocity(p, prepared), n, batch, dtype)
+    return Decay(matrix=jax.scipy.linalg.expm(-time * G @ speeds))

@@ -24,8 +24,14 @@ Array = Any
 State = tuple[Array, Array]
 Report = Callable[[int, int], None]
 
+INVERSE_TOLERANCE = 1e-4
+"""Residual of the inverse inertia matrix of a large circuit beyond which its parameters have moved too far."""
 LARGEST_RECORD = 4 * 1024**3
 """Bytes of trajectory beyond which a run is refused unless only its final state is kept."""
+
+
+class DivergedError(ArgumentError):
+    """A run whose state became NaN or infinite."""
 
 
 class Keep(Enum):
@@ -162,6 +168,11 @@ def simulate(
     theta = {k: jnp.asarray(v) for k, v in theta.items()}
     inputs, (q, p) = _checked(hamiltonian, theta, inputs, int(steps), state)
     method = Leapfrog() if integrator is None else integrator
+    if (error := hamiltonian.inverse_error(theta)) > INVERSE_TOLERANCE:
+        raise ArgumentError(
+            f"Argument `theta` must stay near the values that were compiled, but the inertia matrix is inverted with an "
+            f"error of {error:.1e}: compile again with the new values"
+        )
     _refuse_too_large(q, int(steps), method, keep)
     length = jnp.asarray(step, q.dtype)
     if report is None:
@@ -174,6 +185,11 @@ def simulate(
             pieces.append(piece)
             report(min(begin + chunk, int(steps)), int(steps))
         kept = jax.tree.map(lambda *parts: jnp.concatenate(parts), *pieces)
+    if not all(bool(jnp.all(jnp.isfinite(x))) for x in final):
+        raise DivergedError(
+            "The run left the range of floating point: the amplitude is too large for the step. Use a smaller step, "
+            "weaker inputs or a smaller initial state"
+        )
     return Trajectory(hamiltonian, theta, length, inputs, method, (q, p), final, *kept)
 
 
@@ -189,6 +205,12 @@ def simulate_design(
     report: Report | None = None,
 ) -> Trajectory:
     """Run a compiled design with its own clock and initial state; waveforms in SI by drive replace its own."""
+    method = Leapfrog() if integrator is None else integrator
+    if design.step * design.highest >= method.limit:
+        raise ArgumentError(
+            f"Argument `integrator` must be stable at the design's step, but {method} needs step·ω below {method.limit}, "
+            f"and it is {design.step * design.highest:.3g}: use a smaller step"
+        )
     theta = design.theta(dtype) if theta is None else theta
     waves = sample_drives(design) | dict(waveforms or {})
     inputs = encode(design, waves) if waves else None
@@ -202,7 +224,7 @@ def simulate_design(
         steps,
         design.step,
         state=start,
-        integrator=integrator,
+        integrator=method,
         keep=keep,
         report=report,
     )

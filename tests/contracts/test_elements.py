@@ -1,0 +1,200 @@
+"""What every registered element must do. A new element is tested by being registered."""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuits import DesignError, Netlist
+from circuits.linear import stiffness_matrix
+from devices import ELEMENTS, MutualInductance
+from rhel_hw import Leapfrog, Yoshida4, Yoshida6, return_error, reverse, simulate
+from tests.systems import LEGAL, LOSSLESS, energy_in_si, example, host, random_inputs, random_state
+
+lossless = pytest.mark.parametrize("name", LOSSLESS)
+NOT_A_SUM = ("mutual", "varactor")
+"""Energies that are not sums over elements of node positions and velocities; each has a test of its own."""
+legal = pytest.mark.parametrize("name", LEGAL)
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_says_what_it_is(name):
+    kind = ELEMENTS[name]
+    assert kind.summary.endswith(".")
+    assert all(p.doc for p in kind.parameters.values())
+    if kind.refusal is None:
+        assert all((kind.energy_text, kind.loss_text, kind.limits_text, kind.reversal_text))
+        assert all(p.typical for p in kind.parameters.values() if p.default is None)
+    else:
+        assert kind.refusal.reason
+        assert kind.refusal.remedy
+
+
+@legal
+def test_round_trips_through_toml_and_graph(name):
+    netlist = host(LEGAL[name], trainable=LEGAL[name].conductance is None, tolerance="5 %")
+    assert Netlist.from_graph(netlist.to_graph()) == netlist
+    from circuits.formats import toml
+
+    assert toml.read(netlist.to_toml()) == netlist
+
+
+@pytest.mark.parametrize("name", [n for n, k in ELEMENTS.items() if k.refusal is not None])
+def test_refused_elements_are_named(name):
+    kind = ELEMENTS[name]
+    parts = [
+        *host(LEGAL["capacitor"]).elements,
+        example(kind, "bad", *("n1", "n2", "n3", "gnd")[: len(kind.terminals)]),
+    ]
+    with pytest.raises(DesignError) as caught:
+        Netlist("refused", parts).compile()
+    (finding,) = caught.value.legality.errors
+    assert finding.element == "bad"
+    assert finding.reason == kind.refusal.reason
+    assert finding.remedy == kind.refusal.remedy
+
+
+@lossless
+def test_reversal_returns_to_the_start(name):
+    design = host(LOSSLESS[name]).compile(steps=1000)
+    forward = simulate(
+        design.hamiltonian, design.theta(), random_inputs(design, 1000), 1000, design.step, state=random_state(design)
+    )
+    # Round-off of 1000 steps of order one: about 1000 · 1e-16.
+    assert return_error(forward, reverse(forward)) < 1e-12
+    assert float(jnp.max(jnp.abs(forward.positions[-1] - forward.start[0]))) > 0.05, "the run must go somewhere"
+
+
+@lossless
+@pytest.mark.parametrize(("method", "sizes"), [(Leapfrog(), (0.2, 0.1, 0.05)), (Yoshida4(), (0.4, 0.2, 0.1))], ids=str)
+def test_energy_error_falls_with_the_order(name, method, sizes):
+    design = host(LOSSLESS[name]).compile()
+    unit = design.step / 0.2
+    state = random_state(design, size=0.3)
+    errors = []
+    for size in sizes:
+        steps = round(16 / size)
+        run = simulate(design.hamiltonian, design.theta(), None, steps, size * unit, state=state, integrator=method)
+        errors.append(run.audit.relative_error)
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert abs(slope - method.order) < 0.1
+
+
+def test_yoshida6_is_of_sixth_order():
+    design = host(LEGAL["josephson"]).compile()
+    sizes, unit = (0.6, 0.4, 0.3), design.step / 0.2
+    errors = [
+        simulate(
+            design.hamiltonian, design.theta(), None, round(24 / s), s * unit, state=random_state(design, size=0.3),
+            integrator=Yoshida6(),
+        ).audit.relative_error
+        for s in sizes
+    ]  # fmt: skip
+    assert abs(np.polyfit(np.log(sizes), np.log(errors), 1)[0] - 6) < 0.2
+
+
+@pytest.mark.parametrize("name", [n for n in LOSSLESS if n not in NOT_A_SUM])
+def test_energy_equals_the_sum_over_elements_in_si(name):
+    netlist = host(LOSSLESS[name])
+    design = netlist.compile()
+    q, p = (jnp.asarray(x) for x in random_state(design))
+    prepared = design.hamiltonian.prepare(design.theta())
+    units, nodes = design.assembly.units, design.assembly.coordinates.nodes
+    domain = netlist.domains["n1"]
+    x = np.asarray(design.hamiltonian.node_positions(q, prepared, jnp.zeros(1))) * units.scale(domain.position_unit)
+    # Every coordinate is a node here, so node velocities are coordinate velocities times their factors.
+    v = (
+        np.asarray(design.hamiltonian.velocity(p, prepared))
+        * design.assembly.factors
+        * units.scale(domain.velocity_unit)
+    )
+    ours = float(design.hamiltonian.energy(q, p, design.theta(), jnp.zeros(1))) * units.energy
+    expected = energy_in_si(netlist, dict(zip(nodes, x, strict=True)), dict(zip(nodes, v, strict=True)))
+    assert ours == pytest.approx(expected, rel=1e-12)
+
+
+@lossless
+def test_force_and_velocity_are_derivatives_of_the_energy(name):
+    design = host(LOSSLESS[name]).compile()
+    h, theta = design.hamiltonian, design.theta()
+    prepared, u = h.prepare(theta), jnp.asarray([0.3])
+    q, p = (jnp.asarray(x) for x in random_state(design))
+    for x, derivative, energy in (
+        (q, lambda y: -h.force(y, prepared, u), lambda y: h.potential(y, prepared, u)),
+        (p, lambda y: h.velocity(y, prepared), lambda y: h.kinetic(y, prepared)),
+    ):
+        step = 1e-5
+        for i in range(len(x)):
+            e = jnp.zeros(len(x)).at[i].set(step)
+            slope = (energy(x + e) - energy(x - e)) / (2 * step)
+            assert float(derivative(x)[i]) == pytest.approx(float(slope), abs=1e-8)  # h² of the difference quotient
+
+
+@lossless
+def test_kinetic_energy_is_even(name):
+    design = host(LOSSLESS[name]).compile()
+    prepared = design.hamiltonian.prepare(design.theta())
+    p = jnp.asarray(random_state(design)[1])
+    assert float(design.hamiltonian.kinetic(p, prepared)) == float(design.hamiltonian.kinetic(-p, prepared))
+
+
+@pytest.mark.parametrize("name", [n for n, k in LEGAL.items() if k.potential is not None])
+def test_stiffness_bounds_the_curvature(name):
+    kind = LEGAL[name]
+    values = SimpleNamespace(
+        **example(kind, "x", *"abcd"[: len(kind.terminals)]).values, **{k: v for k, (v, _) in kind.constants.items()}
+    )
+    bound = kind.stiffness(values)
+    reach = kind.amplitude(values) / 3**0.5 if kind.amplitude is not None else 1e-15
+    for r, limit in enumerate(bound):
+
+        def energy(b, r=r):
+            return kind.potential(tuple(b if i == r else jnp.zeros(()) for i in range(len(bound))), values)
+
+        curvature = jax.vmap(jax.grad(jax.grad(energy)))(jnp.linspace(-reach, reach, 41))
+        if kind.linear:
+            np.testing.assert_allclose(curvature, limit, rtol=1e-12)
+        else:
+            assert float(jnp.max(curvature)) <= limit * (1 + 1e-12)
+
+
+@lossless
+def test_linear_analysis_agrees_with_the_energy(name):
+    """Stiffness built from curvatures by SciPy equals the Hessian of the compiled potential by JAX."""
+    design = host(LOSSLESS[name]).compile()
+    h = design.hamiltonian
+    prepared, u = h.prepare(design.theta()), jnp.zeros(1)
+    hessian = -jax.jacfwd(lambda q: h.force(q, prepared, u))(jnp.asarray(design.modes.rest))
+    expected = stiffness_matrix(design.assembly, design.modes.rest).toarray()
+    np.testing.assert_allclose(hessian, expected, atol=1e-12 * np.abs(expected).max())
+
+
+@lossless
+def test_float32_is_enough(name):
+    design = host(LOSSLESS[name]).compile(steps=200)
+    state, inputs = random_state(design), random_inputs(design, 200)
+    runs = [
+        simulate(design.hamiltonian, design.theta(dtype), inputs, 200, design.step, state=state).positions
+        for dtype in (jnp.float64, jnp.float32)
+    ]
+    assert runs[1].dtype == jnp.float32
+    assert float(jnp.max(jnp.abs(runs[0] - runs[1]))) < 1e-4  # 200 steps of 6e-8, amplified by the dynamics
+
+
+def test_mutual_inductance_energy_is_that_of_the_inverse_matrix():
+    netlist = host(MutualInductance)
+    design = netlist.compile()
+    h, prepared = design.hamiltonian, design.hamiltonian.prepare(design.theta())
+    q = jnp.asarray(random_state(design)[0])
+    units = design.assembly.units
+    x = dict(zip(h.names, np.asarray(q) * design.assembly.factors * units.flux, strict=True))
+    coils = [e for e in netlist.elements if e.type == "inductor"]
+    L = np.diag([e.inductance for e in coils])
+    names = [e.name for e in coils]
+    a, b = names.index("k_n1"), names.index("k_n2")
+    L[a, b] = L[b, a] = 0.3 * np.sqrt(L[a, a] * L[b, b])
+    flux = np.array([x.get(e.a, 0.0) - x.get(e.b, 0.0) for e in coils])
+    expected = flux @ np.linalg.solve(L, flux) / 2
+    assert float(h.potential(q, prepared, jnp.zeros(1))) * units.energy == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,100 @@
+"""Small circuits with known answers, and a host circuit for every registered element.
+
+`host` puts an element where it belongs: every node of it carries inertia and a restoring force of the right domain,
+so that the contract suites can run any element by its registration alone.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from circuits import Netlist
+from devices import (
+    DRIVES,
+    ELEMENTS,
+    MECHANICAL,
+    Capacitor,
+    CurrentDrive,
+    Element,
+    ForceDrive,
+    Inductor,
+    Mass,
+    Spring,
+)
+
+LEGAL = {name: kind for name, kind in ELEMENTS.items() if kind.refusal is None}
+LOSSLESS = {name: kind for name, kind in LEGAL.items() if kind.conductance is None}
+
+
+def example(kind: type[Element], name: str, *ends: str, **changes: Any) -> Element:
+    """An element with the example values of its parameters."""
+    return kind(name, *ends, **({k: p.example for k, p in kind.parameters.items()} | changes))
+
+
+def host(kind: type[Element], **changes: Any) -> Netlist:
+    """A driven circuit around one element under test, called `dut`."""
+    mechanical = kind.domain is MECHANICAL
+    ends = ("n1", "n2", "n3")
+    inertia, spring = (Mass, Spring) if mechanical else (Capacitor, Inductor)
+    own_inertia = {"n1"} if kind.kinetic is not None else set()
+    parts: list[Element] = []
+    for node in ends:
+        if node not in own_inertia:
+            parts.append(example(inertia, f"m_{node}", *((node,) if mechanical else (node, "gnd"))))
+        parts.append(example(spring, f"k_{node}", node, "gnd"))
+    parts += [example(spring, f"k_{a}{b}", a, b) for a, b in (("n1", "n2"), ("n2", "n3"))]
+    where = ("k_n1", "k_n2") if kind.references else ends[: len(kind.terminals)]
+    parts.append(example(kind, "dut", *where, **changes))
+    drive = (ForceDrive if mechanical else CurrentDrive)("u0", "n3")
+    return Netlist(f"host of {kind.type}", parts, drives=[drive], targets=["n2"])
+
+
+def driven(kind: str) -> Netlist:
+    """A nonlinear circuit with one drive of the given type."""
+    if DRIVES[kind].domain is MECHANICAL:
+        return host(ELEMENTS["duffing"])
+    parts = list(host(ELEMENTS["saturable"]).elements)
+    if kind == "voltage":
+        parts += [Capacitor("c_s", "s", "n1", "0.3 pF"), Inductor("l_s", "s", "n2", "20 nH")]
+        return Netlist("held", parts, drives=[DRIVES["voltage"]("u0", "s")])
+    if kind == "flux":
+        return Netlist("threaded", parts, drives=[DRIVES["flux"]("u0", "dut")])
+    return Netlist("injected", parts, drives=[DRIVES[kind]("u0", "n1", "n3")])
+
+
+def random_state(design: Any, seed: int = 0, size: float = 0.5, batch: int | None = None) -> tuple[Any, Any]:
+    """Dimensionless positions and momenta."""
+    rng = np.random.default_rng(seed)
+    shape = (design.hamiltonian.size,) if batch is None else (design.hamiltonian.size, batch)
+    return size * rng.normal(size=shape), size * rng.normal(size=shape)
+
+
+def random_inputs(design: Any, steps: int, seed: int = 1, size: float = 0.3) -> Any:
+    """Dimensionless inputs, smooth and incommensurate with the modes."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(steps)[:, None] * design.step
+    rates = rng.uniform(0.3, 1.1, design.hamiltonian.inputs)
+    return size * np.sin(rates * t + rng.uniform(0, 6, design.hamiltonian.inputs))
+
+
+def energy_in_si(netlist: Netlist, positions: dict[str, float], inverse_inertia_momenta: dict[str, float]) -> float:
+    """Stored energy summed element by element in SI, from node positions and node velocities.
+
+    Independent of the compiler: no scaling, no matrices. Mutual inductance and non-quadratic kinetic energies, which
+    are not sums over elements of these arguments, are left to tests of their own.
+    """
+    total = 0.0
+    for part in netlist.elements:
+        values = SimpleNamespace(**part.values, **{k: v for k, (v, _) in part.constants.items()})
+        ends = netlist.terminals_of(part)
+        x = [positions.get(n, 0.0) for n in ends]
+        v = [inverse_inertia_momenta.get(n, 0.0) for n in ends]
+        branches = [np.dot(row, x) for row in part.branches]
+        if part.potential is not None:
+            total += float(part.potential(tuple(np.float64(b) for b in branches), values))
+        if part.inertia is not None:
+            total += float(part.inertia(values)) * float(np.dot(part.branches[0], v)) ** 2 / 2
+    return total
