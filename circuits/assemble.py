@@ -171,15 +171,16 @@ def inertia_matrix(assembly: Assembly, *, smallest: bool = False) -> sp.csr_arra
     n = len(assembly.factors)
     total = sp.csr_array((n, n))
     for name, rows in assembly.inertia.items():
-        weights = _inertias(assembly.groups[name], assembly.theta)
+        weights = inertias(assembly.groups[name], assembly.theta)
         total = total + rows.T @ sp.diags_array(weights) @ rows
     for name, rows in assembly.momentum.items():
-        weights = _inertias(assembly.groups[name], assembly.theta) / rows.data**2 / (2 if smallest else 1)
+        weights = inertias(assembly.groups[name], assembly.theta) / rows.data**2 / (2 if smallest else 1)
         total = total + sp.csr_array((weights, (rows.indices, rows.indices)), shape=(n, n))
     return total.tocsr()
 
 
-def _inertias(group: Group, theta: Theta) -> NDArray[np.float64]:
+def inertias(group: Group, theta: Theta) -> NDArray[np.float64]:
+    """Inertia of every element of a group."""
     return np.asarray(group.kind.inertia(group.values(theta)))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from circuits.assemble import Assembly, Group, inertia_matrix
+from circuits.assemble import Assembly, Group, inertias
 from circuits.operators import Inverse, Reader, lanes, matrix_of, times
 from devices import Values
 
@@ -71,7 +71,7 @@ class Hamiltonian:
         if rows is None:  # every coordinate has a kinetic energy of its own
             rows, weights = sp.csr_array((0, 0)), np.zeros(0)
         else:
-            weights = np.asarray(_inertia_weights(assembly.groups, assembly.inertia, assembly.theta))
+            weights = np.concatenate([inertias(assembly.groups[k], assembly.theta) for k in assembly.inertia])
             rows = _without_empty(rows)
         compliance, mutual = _compliance(assembly)
         return cls(
@@ -309,6 +309,3 @@ def _compliance(assembly: Assembly) -> tuple[Inverse | None, tuple[NDArray[np.in
     L = assembly.theta["inductor.inductance"]
     shared = assembly.theta["mutual.coefficient"] * np.sqrt(L[first] * L[second])
     return Inverse.of(rows, np.concatenate([L, shared / 2, -shared / 2])), (first, second)
-
-
-__all__ = ["Hamiltonian", "Prepared", "Theta", "inertia_matrix"]

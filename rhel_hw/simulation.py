@@ -170,8 +170,8 @@ def simulate(
     method = Leapfrog() if integrator is None else integrator
     if (error := hamiltonian.inverse_error(theta)) > INVERSE_TOLERANCE:
         raise ArgumentError(
-            f"Argument `theta` must stay near the values that were compiled, but the inertia matrix is inverted with an "
-            f"error of {error:.1e}: compile again with the new values"
+            f"Argument `theta` must stay near the compiled values, but the inertia matrix is inverted with an error of "
+            f"{error:.1e}: compile again with the new values"
         )
     _refuse_too_large(q, int(steps), method, keep)
     length = jnp.asarray(step, q.dtype)
@@ -208,8 +208,8 @@ def simulate_design(
     method = Leapfrog() if integrator is None else integrator
     if design.step * design.highest >= method.limit:
         raise ArgumentError(
-            f"Argument `integrator` must be stable at the design's step, but {method} needs step·ω below {method.limit}, "
-            f"and it is {design.step * design.highest:.3g}: use a smaller step"
+            f"Argument `integrator` must be stable at this step, but {method} needs step·ω < {method.limit} and "
+            f"it is {design.step * design.highest:.3g}: use a smaller step"
         )
     theta = design.theta(dtype) if theta is None else theta
     waves = sample_drives(design) | dict(waveforms or {})

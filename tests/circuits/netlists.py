@@ -38,12 +38,8 @@ def elements(draw, name: str, kinds=tuple(ELEMENTS), coils: tuple[str, ...] = ()
     if knobs and draw(st.integers(0, 3)) == 0:
         settings["tolerance"] = {knobs[0]: draw(st.sampled_from([0.01, 0.05]))}
         if values[knobs[0]] > 0:
-            settings["bounds"] = {
-                knobs[0]: (
-                    values[knobs[0]] * 0.5,
-                    min(values[knobs[0]] * 1.04, 0.999) if knobs[0] == "coefficient" else values[knobs[0]] * 2,
-                )
-            }
+            most = 0.95 if knobs[0] == "coefficient" else values[knobs[0]] * 2
+            settings["bounds"] = {knobs[0]: (values[knobs[0]] * 0.5, most)}
     return kind(name, *ends, **values, **settings)
 
 
@@ -53,8 +49,8 @@ def waveforms():
         st.builds(Constant, st.floats(-1, 1)),
         st.builds(Sine, st.floats(-1, 1), st.floats(1e6, 1e9), st.floats(-1, 1), st.floats(0, 1e-6)),
         st.builds(Pulse, st.floats(-1, 1), st.floats(1e-9, 1e-6), delay=st.floats(0, 1e-6)),
-        st.builds(lambda v: Points(tuple(1e-9 * i for i in range(len(v))), tuple(v)), st.lists(st.floats(-1, 1), min_size=1, max_size=5)),
-    )  # fmt: skip
+        st.lists(st.floats(-1, 1), min_size=1, max_size=5).map(lambda v: Points([1e-9 * i for i in range(len(v))], v)),
+    )
 
 
 @st.composite

@@ -12,9 +12,9 @@ from circuits import DesignError, Netlist, Target, examine
 from circuits.formats import toml
 from circuits.generators import grid, ladder, six_oscillators
 from devices import BilinearCoupler, Capacitor, CurrentDrive, Inductor, Mass
-from rhel_hw import DivergedError, simulate_design
+from rhel_hw import DivergedError, return_error, reverse, simulate_design
 from tests.circuits.netlists import netlists
-from tests.systems import random_state
+from tests.systems import LOSSLESS, random_state
 
 
 @settings(max_examples=150)
@@ -36,7 +36,7 @@ def test_graph_round_trip_is_the_identity(netlist):
     assert Netlist.from_graph(graph) == netlist
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(netlists())
 def test_random_netlists_compile_or_give_findings(netlist):
     assume(netlist is not None)
@@ -47,17 +47,26 @@ def test_random_netlists_compile_or_give_findings(netlist):
             assert finding.element
             assert finding.reason
             assert finding.remedy
-        return
-    assert legality.legal
-    assert np.all(np.isfinite(design.frequencies_hz))
+    else:
+        assert legality.legal
+        assert np.all(np.isfinite(design.frequencies_hz))
+
+
+@settings(max_examples=12)
+@given(netlists(tuple(LOSSLESS)))
+def test_what_compiles_runs_and_returns(netlist):
+    assume(netlist is not None)
+    _, design = examine(netlist)
+    assume(design is not None)
     try:
-        run = simulate_design(design, state=random_state(design, size=1e-3), waveforms=None)
+        run = simulate_design(design, state=random_state(design, size=1e-3))
     except DivergedError:
         return
-    assert np.all(np.isfinite(run.audit.ends))
+    # Random waveforms can be huge against the circuit's own scale, where a junction's phase winds up round-off.
+    assert return_error(run, reverse(run)) < 1e-6
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(netlists(("capacitor", "inductor", "josephson", "saturable", "mutual", "tank")), st.randoms())
 def test_element_order_does_not_change_physics(netlist, rng):
     assume(netlist is not None)
