@@ -38,8 +38,7 @@ def reversal(design: Design, forward: Trajectory, backward: Trajectory) -> Figur
     figure, axes = _figure(3)
     time, unit = _engineering(forward.times_s, "s")
     there, back = forward.positions_si(), backward.positions_si()
-    telling = [n for d in design.netlist.drives for n in d.nodes[:1]] + [t.node for t in design.netlist.targets]
-    shown = [n for n in dict.fromkeys(telling) if n in there] or list(there)[:2]
+    shown = _telling(design, there) or list(there)[:2]
     _nodes(axes[0], time, {n: there[n] for n in shown}, design, "position")
     scale, every = _scale_of({n: there[n] for n in shown}), max(1, len(time) // 80)
     for node, colour in zip(shown, COLOURS, strict=False):
@@ -77,7 +76,8 @@ def _nodes(
     domains = {design.netlist.domains[n].name for n in values}
     domain = design.netlist.domains[next(iter(values))]
     unit = getattr(domain, f"{what}_unit")
-    shown = [n for n in values if design.netlist.domains[n] is domain][:MOST_LINES]
+    own = [n for n in values if design.netlist.domains[n] is domain]
+    shown = list(dict.fromkeys([n for n in _telling(design, values) if n in own] + own))[:MOST_LINES]
     scale = _scale_of({n: values[n] for n in shown})
     for colour, node in zip(COLOURS, shown, strict=False):
         axis.plot(time, values[node] * scale, color=colour, lw=1.1, label=node)
@@ -91,6 +91,12 @@ def _nodes(
         )
     axis.set_ylabel(f"{getattr(domain, what)} ({_prefixed(scale, unit)})")
     _legend(axis)
+
+
+def _telling(design: Design, values: dict[str, NDArray[np.float64]]) -> list[str]:
+    """Driven nodes and targets."""
+    nodes = [n for d in design.netlist.drives for n in d.nodes[:1]] + [t.node for t in design.netlist.targets]
+    return [n for n in dict.fromkeys(nodes) if n in values]
 
 
 def _energies(axis: Axes, time: NDArray[np.float64], run: Trajectory) -> None:
@@ -134,4 +140,5 @@ def _prefixed(scale: float, unit: str) -> str:
     if not unit.isalpha():
         factor = "" if scale == 1 else f"{1 / scale:.0e} "
         return factor + unit.replace("*", "·")
-    return to_text(float(f"{1 / scale:.0e}"), unit).split(" ", 1)[1]
+    number, prefixed = to_text(float(f"{1 / scale:.0e}"), unit).split(" ", 1)
+    return prefixed if number == "1" else f"{number} {prefixed}"
