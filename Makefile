@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-PEERS  := $(VENV)/.peers
+PEERS  := .venv-peers
 
 .PHONY: demo test lint types imports unit test-slow test-peers format clean
 
@@ -30,9 +30,9 @@ unit: $(READY)
 test-slow: $(READY)
 	$(BIN)/pytest -m slow
 
-# Independent reference tools, heavy or GPL, as separate processes.
-test-peers: $(PEERS)
-	$(BIN)/pytest -m peers
+# Independent reference tools, heavy or GPL, as separate processes and in an environment of their own.
+test-peers: $(PEERS)/.ready
+	$(PEERS)/bin/pytest -m peers
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -46,9 +46,10 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-$(PEERS): $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,peers]'
+$(PEERS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev,peers]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,8 +1,15 @@
-"""Netlists and their compilation into separable Hamiltonians."""
+"""Netlists and their compilation into separable Hamiltonians. The compiler loads on first use."""
 
-from circuits.compile import Design, examine
+from typing import TYPE_CHECKING
+
 from circuits.findings import DesignError, Finding, Legality, Severity
 from circuits.netlist import ALL, Clock, Initial, Netlist, Probes, Target
+from devices.lazy import lazy
+
+if TYPE_CHECKING:
+    from circuits.compile import Design, examine
+
+__getattr__ = lazy(__name__, {"circuits.compile": ("Design", "examine")})
 
 __all__ = [
     "ALL",

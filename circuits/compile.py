@@ -93,13 +93,21 @@ def examine(netlist: Netlist) -> tuple[Legality, Design | None]:
         findings += legality.of_modes(assembly, still, highest, step)
         return Legality(tuple(findings)), None
 
+    unbiased = _is_unbiased(assembly)
+    found_modes = modes(assembly, None) if unbiased else None  # needs no JAX
+    if found_modes is not None:
+        findings += legality.of_modes(assembly, found_modes, highest, step)
+        if _stopped(findings):
+            return Legality(tuple(findings)), None
+
     from circuits.hamiltonian import Hamiltonian
     from circuits.parameters import Parameters
 
     findings += legality.of_energies(assembly)
     hamiltonian = Hamiltonian.of(assembly)
-    found_modes = modes(assembly, _force(hamiltonian))
-    findings += legality.of_modes(assembly, found_modes, highest, step)
+    if found_modes is None:
+        found_modes = modes(assembly, _force(hamiltonian))
+        findings += legality.of_modes(assembly, found_modes, highest, step)
     report = Legality(tuple(findings))
     if not report.legal:
         return report, None
@@ -121,13 +129,14 @@ def _stopped(findings: list[Finding]) -> bool:
     return not Legality(tuple(findings)).legal
 
 
-def _force(hamiltonian: Hamiltonian) -> Any:
-    """Force on all moving coordinates without inputs; None where zero is at rest because nothing is biased."""
-    assembly = hamiltonian.assembly
+def _is_unbiased(assembly: Assembly) -> bool:
+    """Whether the circuit is linear and rests at zero."""
     linear = all(assembly.groups[name].kind.linear for name in assembly.branch)
-    biased = any(np.any(v != 0) for k, v in assembly.theta.items() if k.endswith(".flux"))
-    if linear and not biased:
-        return None
+    return linear and not any(np.any(v != 0) for k, v in assembly.theta.items() if k.endswith(".flux"))
+
+
+def _force(hamiltonian: Hamiltonian) -> Any:
+    """Force on all moving coordinates without inputs."""
     import jax
     import jax.numpy as jnp
 

@@ -36,8 +36,13 @@ class Finding:
 
 
 def error(element: str, reason: str, remedy: str) -> Finding:
-    """A finding that stops the design."""
-    return Finding(element, Severity.ERROR, reason, remedy)
+    """A finding that stops the design. What a file says is quoted as one printable line of bounded length."""
+    return Finding(_line(element, 120), Severity.ERROR, _line(reason, 400), _line(remedy, 400))
+
+
+def _line(text: str, longest: int) -> str:
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: longest + 1])
+    return shown if len(shown) <= longest else shown[:longest] + "…"
 
 
 def warning(element: str, reason: str, remedy: str) -> Finding:

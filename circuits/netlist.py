@@ -33,7 +33,7 @@ class Probes:
         for key in ("positions", "momenta"):
             given = getattr(self, key)
             if given != ALL:
-                if isinstance(given, str) or not all(isinstance(n, str) for n in given):
+                if not isinstance(given, (list, tuple)) or not all(isinstance(n, str) for n in given):
                     raise DesignError([error(f"probes.{key}", 'must be "all" or a list of nodes', "list node names")])
                 object.__setattr__(self, key, tuple(given))
 
@@ -227,9 +227,10 @@ class Netlist:
                 wanted = getattr(part, key)
                 other = self.by_name.get(wanted)
                 if other is None:
+                    known = [e.name for e in self.elements if e.type == "inductor" or part.type != "mutual"]
                     yield error(
                         part.name,
-                        f"refers to `{wanted}`, which is no element{nearest(wanted, self.by_name)}",
+                        f"refers to `{wanted}`, which is no element{nearest(wanted, known)}",
                         "name an existing element",
                     )
                 elif part.type == "mutual" and other.type != "inductor":

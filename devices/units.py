@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ Quantity = Any
 Dimension = tuple[int, int, int, int]
 """Exponents of (kilogram, metre, second, ampere)."""
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?)\s*(.*?)\s*", re.DOTALL)
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,12})?)\s*(.*?)\s*", re.DOTALL)
 _UNIT = re.compile(r"[A-Za-zµμΩ°%]+(?:(?:\*\*|\^)-?\d)?(?:\s*[*/·]\s*[A-Za-zµμΩ°]+(?:(?:\*\*|\^)-?\d)?){0,5}")
 _PREFIXES = {
     -24: "y",
@@ -135,8 +135,8 @@ def parse(value: Quantity) -> tuple[float, Dimension | None]:
     factor, powers = _unit(unit)
     try:
         return _finite(float(Decimal(number) * factor), value), (powers if unit else None)
-    except InvalidOperation as error:
-        raise UnitError(f"a quantity must read like '10 nH', but is {value[:40]!r}") from error
+    except DecimalException:
+        raise UnitError(f"a quantity must be finite, but is {value[:40]!r}") from None
 
 
 def to_si(value: Quantity, unit: str) -> float:

@@ -1,7 +1,8 @@
 """Emulation and learning. Names load on first use, so that the command line starts without JAX."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from devices.lazy import lazy
 
 if TYPE_CHECKING:
     from rhel_hw.excitation import band_limited
@@ -17,20 +18,23 @@ if TYPE_CHECKING:
         simulate_design,
     )
 
-_HOMES = {
-    "rhel_hw.excitation": ("band_limited",),
-    "rhel_hw.integrators": ("Integrator", "Leapfrog", "Yoshida4", "Yoshida6"),
-    "rhel_hw.simulation": (
-        "Audit",
-        "DivergedError",
-        "Keep",
-        "Trajectory",
-        "return_error",
-        "reverse",
-        "simulate",
-        "simulate_design",
-    ),
-}
+__getattr__ = lazy(
+    __name__,
+    {
+        "rhel_hw.excitation": ("band_limited",),
+        "rhel_hw.integrators": ("Integrator", "Leapfrog", "Yoshida4", "Yoshida6"),
+        "rhel_hw.simulation": (
+            "Audit",
+            "DivergedError",
+            "Keep",
+            "Trajectory",
+            "return_error",
+            "reverse",
+            "simulate",
+            "simulate_design",
+        ),
+    },
+)
 
 __all__ = [
     "Audit",
@@ -47,10 +51,3 @@ __all__ = [
     "simulate",
     "simulate_design",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

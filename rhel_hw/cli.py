@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -71,11 +73,14 @@ def elements(
 @app.command()
 def check(design: DesignArgument, as_json: JsonOption = False) -> None:
     """Say whether a design can be trained by echo, and if not, why and how to mend it."""
-    from circuits import DesignError, Netlist, examine
+    from circuits import DesignError, Netlist
 
     _use_float64()
     try:
-        legality, compiled = examine(Netlist.load(design))
+        netlist = Netlist.load(design)
+        from circuits import examine
+
+        legality, compiled = examine(netlist)
     except DesignError as problem:
         legality, compiled = problem.legality, None
     if as_json:
@@ -100,11 +105,12 @@ def simulate(
 ) -> None:
     """Run a design forward and audit its energy."""
     from circuits import Netlist
-    from rhel_hw.simulation import simulate_design
+    from rhel_hw.simulation import Keep, refuse_too_large, simulate_design
 
     _use_float64()
     method, dtype = _integrator(integrator), _precision(precision)
     compiled = Netlist.load(design).compile(step=step, steps=steps)
+    refuse_too_large(compiled.hamiltonian.size, compiled.steps, method, Keep.ENDS)
     waveforms, state, stimulus = _stimulus(compiled, seed)
     with _progress("simulating") as report:
         run = simulate_design(compiled, waveforms, state=state, integrator=method, dtype=dtype, report=report)
@@ -129,7 +135,9 @@ def simulate(
         )
         return
     console = Console(highlight=False)
-    console.print(f"[bold]{compiled.netlist.name}[/bold]: {run.steps} steps of {compiled.step_s:.4g} s, {method}")
+    console.print(
+        f"[bold]{escape(compiled.netlist.name)}[/bold]: {run.steps} steps of {compiled.step_s:.4g} s, {method}"
+    )
     console.print(f"stimulus: {stimulus}")
     console.print(
         f"energy: {run.audit.ends[-1]:.6g} J at the end; unexplained change {run.audit.relative_error:.2e} of the top"
@@ -187,6 +195,10 @@ def demo(out: OutOption = Path("demo"), as_json: JsonOption = False) -> None:
 
 
 def _use_float64() -> None:
+    """Double precision from here on, without loading JAX before it is needed."""
+    if "jax" not in sys.modules:
+        os.environ["JAX_ENABLE_X64"] = "true"
+        return
     import jax
 
     jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
@@ -265,7 +277,7 @@ def _print_check(legality: Legality, design: Design | None) -> None:
     console = Console(highlight=False)
     if design is not None:
         f = design.frequencies_hz
-        console.print(f"[bold green]legal[/bold green]: {design.netlist.name}")
+        console.print(f"[bold green]legal[/bold green]: {escape(design.netlist.name)}")
         console.print(
             f"  {design.hamiltonian.size} coordinates, {len(design.parameters.trainable_names)} trainable parameters"
         )
@@ -274,9 +286,10 @@ def _print_check(legality: Legality, design: Design | None) -> None:
         console.print("[bold red]not legal[/bold red]")
     style = {"error": "red", "warning": "yellow", "note": "dim"}
     for finding in legality.findings:
-        console.print(f"  [{style[finding.severity]}]{finding.severity}[/]  {finding.element}: {finding.reason}")
+        what = escape(f"{finding.element}: {finding.reason}")
+        console.print(f"  [{style[finding.severity]}]{finding.severity}[/]  {what}")
         if finding.remedy:
-            console.print(f"         remedy: {finding.remedy}")
+            console.print(f"         remedy: {escape(finding.remedy)}")
 
 
 def _describe(cls: Any) -> dict[str, Any]:

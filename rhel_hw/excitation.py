@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circuits import Design
+from devices import ArgumentError
 
 LINES = 32
 """Number of spectral lines of a band-limited stimulus."""
@@ -17,6 +18,8 @@ def band_limited(design: Design, *, seed: int = 0, amplitude: float = 0.1) -> di
     `amplitude` is the root mean square in the design's own units; each waveform is a sum of equally strong lines with
     random phases.
     """
+    if seed < 0:
+        raise ArgumentError(f"Argument `seed` must be at least 0, but is {seed}")
     rng = np.random.default_rng(seed)
     band = design.frequencies_hz[design.frequencies_hz > 0]
     low, high = float(band[0]), float(band[-1])

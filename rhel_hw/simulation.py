@@ -90,6 +90,10 @@ class Trajectory:
         lost = jnp.zeros_like(ends)
         if self.hamiltonian.assembly.loss:
             lost = _lost(self.hamiltonian, self.integrator, self.theta, self.inputs, before, self.step)
+        if not all(bool(jnp.all(jnp.isfinite(x))) for x in (starts, ends, lost)):
+            raise DivergedError(
+                "The energy left the range of floating point: use weaker inputs or a smaller initial state"
+            )
         unit = self.hamiltonian.assembly.units.energy
         return Audit(*(np.asarray(x, float) * unit for x in (starts, ends, lost)))
 
@@ -173,7 +177,7 @@ def simulate(
             f"Argument `theta` must stay near the compiled values, but the inertia matrix is inverted with an error of "
             f"{error:.1e}: compile again with the new values"
         )
-    _refuse_too_large(q, int(steps), method, keep)
+    refuse_too_large(q.size, int(steps), method, keep, q.dtype.itemsize)
     length = jnp.asarray(step, q.dtype)
     if report is None:
         final, kept = _run(hamiltonian, method, keep, theta, inputs, (q, p), length)
@@ -211,6 +215,7 @@ def simulate_design(
             f"Argument `integrator` must be stable at this step, but {method} needs step·ω < {method.limit} and "
             f"it is {design.step * design.highest:.3g}: use a smaller step"
         )
+    refuse_too_large(design.hamiltonian.size, design.steps, method, keep)
     theta = design.theta(dtype) if theta is None else theta
     waves = sample_drives(design) | dict(waveforms or {})
     inputs = encode(design, waves) if waves else None
@@ -255,12 +260,13 @@ def return_error(forward: Trajectory, backward: Trajectory) -> float:
     return distance / size if size > 0 else distance
 
 
-def _refuse_too_large(q: Array, steps: int, method: Integrator, keep: Keep) -> None:
+def refuse_too_large(size: int, steps: int, method: Integrator, keep: Keep, itemsize: int = 8) -> None:
+    """Refuse a run of `size` numbers a step whose record would not fit, before anything is allocated for it."""
     arrays = {Keep.FINAL: 0, Keep.ENDS: 2, Keep.ALL: 2 + len(method.lengths)}[keep]
-    size = arrays * steps * q.size * q.dtype.itemsize
-    if size > LARGEST_RECORD:
+    total = arrays * steps * size * itemsize
+    if total > LARGEST_RECORD:
         raise ArgumentError(
-            f"Argument `steps` must be smaller: the trajectory would take {size / 2**30:.1f} GiB, and "
+            f"Argument `steps` must be smaller: the trajectory would take {total / 2**30:.1f} GiB, and "
             f"{LARGEST_RECORD / 2**30:.0f} GiB is the limit; or keep only the final state"
         )
 

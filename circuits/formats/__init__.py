@@ -9,8 +9,8 @@ from circuits.findings import DesignError, error
 from circuits.netlist import Netlist
 from devices import nearest
 
-LARGEST_FILE = 32 * 1024 * 1024
-"""Bytes; a design of ten thousand nodes takes about two million."""
+LARGEST_FILE = 8 * 1024 * 1024
+"""Bytes; a grid of ten thousand nodes takes four million."""
 
 
 def load(source: str | Path) -> Netlist:
@@ -30,6 +30,8 @@ def load(source: str | Path) -> Netlist:
 
 def _text(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file():
+            raise DesignError([error(str(path), "is not a file", "give a design file")])
         if path.stat().st_size > LARGEST_FILE:
             limit = LARGEST_FILE // 2**20
             raise DesignError(

@@ -12,7 +12,7 @@ n- is ground becomes a drive at n+ with its waveform negated; without a waveform
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,7 +98,7 @@ class _Reader:
         self.phases: dict[str, tuple[int, str]] = {}
         self.starts: dict[tuple[str, str], tuple[int, float]] = {}
         self.parameter_lines: dict[str, int] = {}
-        self.count = 0
+        self.weights: dict[str, int] = {}
         title, lines, self.fragment = logical_lines(text)
         if title.startswith("."):
             lines.insert(0, (1, title))
@@ -108,6 +108,8 @@ class _Reader:
         for key in self.top.parameters:
             with self.at(self.parameter_lines[key], f".param {key}"):
                 scope.value(key)
+        if self.weight(self.top) > _LARGEST:
+            raise DesignError([error("deck", f"it stands for more than {_LARGEST} parts", "make it smaller")])
         self.expand(self.top, _Place(scope))
 
     # Lines -------------------------------------------------------------------------------------------------------
@@ -198,13 +200,22 @@ class _Reader:
 
     # Cards -------------------------------------------------------------------------------------------------------
 
+    def weight(self, circuit: _Circuit, depth: int = 0) -> int:
+        """Number of lines that a circuit stands for, every definition counted once: calls may double at each level."""
+        if circuit.name not in self.weights:
+            self.weights[circuit.name] = 0  # a definition that calls itself is refused later
+            total = len(circuit.lines)
+            for _, text in circuit.lines:
+                if text[0] in "xX" and depth <= _DEEPEST:
+                    with suppress(SpiceError):
+                        called = self.circuits.get(arguments(_without_keyword(words(text)))[0][-1].lower())
+                        total += 0 if called is None else self.weight(called, depth + 1)
+            self.weights[circuit.name] = total
+        return self.weights[circuit.name]
+
     def expand(self, circuit: _Circuit, place: _Place) -> None:
         """Take every line of a circuit, once for each instance of it."""
         for line, text in circuit.lines:
-            self.count += 1
-            if self.count > _LARGEST:
-                reason = f"the deck has more than {_LARGEST} parts"
-                raise DesignError([*self.findings, error(f"line {line}", reason, "make it smaller")])
             with self.at(line, place.part(text.split()[0])):
                 self.card(line, words(text), place)
 

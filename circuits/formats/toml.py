@@ -174,8 +174,10 @@ def _drive(where: str, kind: type[Drive], name: str, given: dict[str, Any]) -> D
 
 
 def _waveform(where: str, given: Any) -> Waveform:
-    if not isinstance(given, dict) or given.get("type") not in WAVEFORMS:
-        kind = given.get("type") if isinstance(given, dict) else given
+    if not isinstance(given, dict):
+        raise DesignError([error(where, "must be a table", 'write { type = "sine", … }')])
+    if not isinstance(given.get("type"), str) or given["type"] not in WAVEFORMS:
+        kind = given.get("type")
         raise DesignError(
             [error(where, f"`{kind}` is no waveform{nearest(str(kind), WAVEFORMS)}", "give a table with a type")]
         )

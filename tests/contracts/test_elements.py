@@ -24,6 +24,8 @@ def test_says_what_it_is(name):
     kind = ELEMENTS[name]
     assert kind.summary.endswith(".")
     assert all(p.doc for p in kind.parameters.values())
+    for parameter in kind.parameters.values():
+        assert np.isfinite(parameter.read(parameter.example))
     if kind.refusal is None:
         assert all((kind.energy_text, kind.loss_text, kind.limits_text, kind.reversal_text))
         assert all(p.typical for p in kind.parameters.values() if p.default is None)

@@ -115,7 +115,7 @@ FILES = [
     Bad("binary", bytes(range(256)) * 16, ("design.toml", "not text")),
     Bad("binary spice", b"\x7fELF\x02\x01\x01" + bytes(range(255, -1, -1)), ("deck.sp", "not text"), "deck.sp"),
     Bad("nul bytes", b"\0" * 4096, ("file", "is not TOML", "line 1")),
-    Bad("directory", Path.mkdir, ("design.toml", "cannot be read", "directory")),
+    Bad("directory", Path.mkdir, ("design.toml", "is not a file")),
     Bad("no such file", nothing, ("design.toml", "does not exist")),
     Bad("no permission", unreadable, ("design.toml", "cannot be read", "denied"), as_root=False),
     Bad("wrong suffix", TANK, ("design.json", "neither a design file nor a built-in design"), "design.json"),
@@ -362,7 +362,7 @@ TIMES = [
     ),
     Bad("unknown waveform", TANK + current(type="sinus"), ("drives.I1.waveform", "`sinus`")),
     Bad("waveform type is a list", TANK + current(type=["sine"]), ("drives.I1.waveform", "is no waveform")),
-    Bad("waveform is a word", TANK + drive(node="n1", waveform="sine"), ("drives.I1.waveform", "table with a type")),
+    Bad("waveform is a word", TANK + drive(node="n1", waveform="sine"), ("drives.I1.waveform", "must be a table")),
     Bad("unknown key of a waveform", TANK + current(**SINE, phase=1), ("drives.I1.waveform.phase", "is no key")),
     Bad("sine without a frequency", TANK + current(type="sine", amplitude=1), ("drives.I1.waveform", "frequency")),
     Bad(
@@ -417,7 +417,7 @@ DECKS = [
         "C1 a 0 1p",
         ".ends",
         "X1 n1 s0",
-        words=("line", "more than 100000 parts"),
+        words=("deck", "more than 100000 parts"),
     ),
     spice(
         "parameters in a ring", ".param a={b} b={a}", "C2 n1 0 {a}", words=("line 4 (.param a)", "depends on itself")

@@ -2,7 +2,6 @@
 
 import json
 import math
-import resource
 import subprocess
 import sys
 
@@ -296,12 +295,17 @@ def test_options_that_cannot_be_read_are_refused(call, tmp_path, arguments):
 
 
 def test_a_run_too_large_for_memory_is_refused_before_it_begins(tmp_path):
+    code = (
+        "import resource\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))\n"
+        "from rhel_hw.cli import main\n"
+        "main()\n"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", "from rhel_hw.cli import main; main()", "simulate", "toy", "--steps", "1000000000"],
+        [sys.executable, "-c", code, "simulate", "toy", "--steps", "1000000000"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2),
     )
     assert done.stderr.startswith("rhel-hw: ")
     assert "steps" in done.stderr
