@@ -92,7 +92,7 @@ class Parameter:
         number = to_si(value, self.unit) if self.unit is not None else parse(value)[0]
         if not self.above < number < self.below or number < self.at_least:
             raise UnitError(f"must be {self.range_text()}, but is {number:g}")
-        if number != 0 and not SMALLEST <= abs(number) <= LARGEST:
+        if abs(number) > LARGEST or (self.positive and number < SMALLEST):
             raise UnitError(f"must lie between {SMALLEST:g} and {LARGEST:g} in SI, but is {number:g}")
         return number
 
