@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from circuits import legality
 from circuits.assemble import Assembly, assemble
-from circuits.findings import DesignError, Finding, Legality
+from circuits.findings import DesignError, Finding, Legality, error
 from circuits.linear import Modes, highest_rate, modes
 from circuits.netlist import Netlist
 from circuits.reduce import reduce
@@ -68,37 +68,38 @@ class Design:
 
 def examine(netlist: Netlist) -> tuple[Legality, Design | None]:
     """Everything there is to say about a netlist, and the compiled design if nothing stops it."""
-    findings: list[Finding] = list(legality.of_netlist(netlist))
+    findings: list[Finding] = []
+    design = _build(netlist, findings)
+    report = Legality(tuple(findings))
+    return report, None if design is None else replace(design, legality=report)
+
+
+def _build(netlist: Netlist, findings: list[Finding]) -> Design | None:
+    """The design, as far as the findings that it adds allow. What needs JAX comes last."""
+    findings += legality.of_netlist(netlist)
     if _stopped(findings):
-        return Legality(tuple(findings)), None
+        return None
     coordinates, found = reduce(netlist)
     findings += found
     if coordinates is None or _stopped(findings):
-        return Legality(tuple(findings)), None
+        return None
     assembly = assemble(netlist, coordinates)
     findings += legality.of_assembly(assembly)
     if _stopped(findings):
-        return Legality(tuple(findings)), None
-
+        return None
     highest = highest_rate(assembly)
     if highest == 0:
-        from circuits.findings import error
-
-        findings.append(error("design", "nothing oscillates: there is no restoring force", "add inductors or springs"))
-        return Legality(tuple(findings)), None
+        reason = "nothing oscillates: no force pulls back to rest"
+        findings.append(error("design", reason, "add inductors or springs, or weaken couplers that push outwards"))
+        return None
     wanted = netlist.clock.step
-    step = AUTOMATIC / highest if wanted is None else wanted / assembly.units.time
-    if step * highest >= legality.STABLE:  # refused before anything expensive
-        still = Modes(np.array([highest**2]), True, np.zeros(0), True)
-        findings += legality.of_modes(assembly, still, highest, step)
-        return Legality(tuple(findings)), None
-
-    unbiased = _is_unbiased(assembly)
-    found_modes = modes(assembly, None) if unbiased else None  # needs no JAX
+    step = float(AUTOMATIC / highest if wanted is None else wanted / assembly.units.time)
+    findings += legality.of_step(assembly, highest, step)
+    found_modes = modes(assembly, None) if _is_unbiased(assembly) else None
     if found_modes is not None:
-        findings += legality.of_modes(assembly, found_modes, highest, step)
-        if _stopped(findings):
-            return Legality(tuple(findings)), None
+        findings += legality.of_modes(assembly, found_modes, highest)
+    if _stopped(findings):
+        return None
 
     from circuits.hamiltonian import Hamiltonian
     from circuits.parameters import Parameters
@@ -107,14 +108,11 @@ def examine(netlist: Netlist) -> tuple[Legality, Design | None]:
     hamiltonian = Hamiltonian.of(assembly)
     if found_modes is None:
         found_modes = modes(assembly, _force(hamiltonian))
-        findings += legality.of_modes(assembly, found_modes, highest, step)
-    report = Legality(tuple(findings))
-    if not report.legal:
-        return report, None
-    parameters = Parameters(assembly)
-    return report, Design(
-        netlist, hamiltonian, parameters, report, found_modes, highest, float(step), netlist.clock.steps
-    )
+        findings += legality.of_modes(assembly, found_modes, highest)
+    if _stopped(findings):
+        return None
+    clock = netlist.clock
+    return Design(netlist, hamiltonian, Parameters(assembly), Legality(), found_modes, highest, step, clock.steps)
 
 
 def compile_netlist(netlist: Netlist) -> Design:

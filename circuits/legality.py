@@ -244,8 +244,8 @@ def _inductances(assembly: Assembly) -> Iterator[Finding]:
 # What the modes show ---------------------------------------------------------------------------------------------
 
 
-def of_modes(assembly: Assembly, found: Modes, highest: float, step: float) -> Iterator[Finding]:
-    """Stability of the rest point and of the time step; all rates and times dimensionless."""
+def of_modes(assembly: Assembly, found: Modes, highest: float) -> Iterator[Finding]:
+    """Stability of the rest point, and how far the frequencies spread; rates are dimensionless."""
     top = max(found.squares[-1], highest**2)
     if not found.converged:
         yield warning(
@@ -276,6 +276,10 @@ def of_modes(assembly: Assembly, found: Modes, highest: float, step: float) -> I
             f"of {len(assembly.coordinates.dynamic)} frequencies only the lowest and the highest were computed "
             f"(all up to {DENSE_MODES})",
         )
+
+
+def of_step(assembly: Assembly, highest: float, step: float) -> Iterator[Finding]:
+    """Stability and accuracy of the time step; rate and time are dimensionless."""
     product = step * highest
     if product >= STABLE:
         advised = 0.2 / highest * assembly.units.time

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuits import DesignError, Netlist, Probes, examine
+from circuits import DesignError, Initial, Netlist, Probes, examine
 from circuits.gallery import GALLERY
 from circuits.generators import circuit, ladder, six_oscillators
 from devices import (
@@ -235,6 +235,36 @@ def test_massless_node_is_observed_through_its_neighbours():
     assert [f.element for f in findings(parts, probes=Probes(("a", "m"), "all")).findings if "probed" in f.reason] == [
         "L2"
     ]
+
+
+def test_capacitor_at_a_source_needs_the_position_too():
+    parts = [*LC, Capacitor("Cc", "s", "a", 1.0, trainable=True)]
+    report = findings(parts, drives=[VoltageDrive("v", "s")], probes=Probes((), "all"))
+    assert [f.element for f in report.findings if "probed" in f.reason] == ["Cc"]
+
+
+def test_resistor_at_a_source_is_refused_with_its_norton_equivalent():
+    parts = [*LC, Resistor("R", "s", "a", 1.0), Capacitor("Cc", "s", "a", 1.0)]
+    report = findings(parts, drives=[VoltageDrive("v", "s")])
+    assert report.errors[0].element == "R"
+    assert "current drive V/R" in report.errors[0].remedy
+
+
+def test_initial_state_must_be_one_that_can_be():
+    for initial, word in (
+        (Initial(velocities={"s": 1.0}), "holds the node"),
+        (Initial(momenta={"a": 1.0}, velocities={"a": 1.0}), "both momenta and velocities"),
+    ):
+        with pytest.raises(DesignError, match=word):
+            Netlist("i", [*LC, Capacitor("Cc", "s", "a", 1.0)], drives=[VoltageDrive("v", "s")], initial=initial)
+
+
+def test_initial_velocity_becomes_momentum_by_the_capacitance_matrix():
+    parts = [*LC, Capacitor("D", "b", "gnd", 2.0), Capacitor("E", "a", "b", 0.5), Inductor("M", "b", "gnd", 1.0)]
+    design = Netlist("v", parts, initial=Initial(velocities={"a": 0.3})).compile()
+    p = np.asarray(design.initial_state()[1])
+    charges = np.asarray(design.hamiltonian.node_momenta(jnp.asarray(p))) * design.assembly.units.scale("C")
+    np.testing.assert_allclose(charges, [1.5 * 0.3, -0.5 * 0.3], rtol=1e-12)
 
 
 def test_target_must_be_probed():

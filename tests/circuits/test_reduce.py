@@ -1,13 +1,28 @@
 """Coordinates that are eliminated: exactness against the full circuit, and refusal where it would not be exact."""
 
+import jax.numpy as jnp
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.linalg as la
 from scipy.integrate import solve_ivp
 
 from circuits import DesignError, Netlist
-from devices import Capacitor, CurrentDrive, Inductor, JosephsonJunction, Resistor
+from circuits.generators import circuit
+from circuits.reduce import reduce
+from devices import (
+    BilinearCoupler,
+    Capacitor,
+    CurrentDrive,
+    Inductor,
+    JosephsonJunction,
+    Mass,
+    Resistor,
+    Spring,
+    SymmetricVaractor,
+)
 from rhel_hw import return_error, reverse, simulate_design
+from tests.systems import random_state
 
 CHAIN = [
     Capacitor("C1", "a", "gnd", 1.0),
@@ -131,3 +146,76 @@ def test_implicit_laws_are_refused(extra, named, word):
 def test_floating_circuit_is_refused_with_its_nodes():
     with pytest.raises(DesignError, match="floats"):
         Netlist("float", [*CHAIN, Capacitor("Cx", "x", "y", 1.0), Inductor("Lx", "x", "y", 1.0)]).compile()
+
+
+def test_varactor_in_a_loose_set_keeps_its_coordinate():
+    """C and a varactor joined by L: ω² = (1/C₁ + 1/C₂)/L beside a free mode, in whatever order they are listed."""
+    parts = [Capacitor("C", "a", "gnd", 1.0), SymmetricVaractor("V", "b", 1.0, 5.0), Inductor("L", "a", "b", 0.5)]
+    for order in (parts, parts[::-1]):
+        design = Netlist("loose", order).compile()
+        np.testing.assert_allclose(2 * np.pi * design.frequencies_hz, [0, 2], atol=1e-6)
+
+
+def test_massless_nodes_must_have_a_stable_position():
+    parts = [
+        Mass("m", "a", 1.0), Spring("ka", "a", "gnd", 1.0), Spring("k1", "a", "x", 1.0), Spring("k2", "y", "gnd", 1.0),
+    ]  # fmt: skip
+    Netlist("stable", [*parts, BilinearCoupler("g", "x", "y", 0.6)]).compile()
+    for strength in (1.1, 2.0):
+        with pytest.raises(DesignError, match="no stable position"):
+            Netlist("saddle", [*parts, BilinearCoupler("g", "x", "y", strength)]).compile()
+    with pytest.raises(DesignError, match="no stable position"):
+        Netlist(
+            "loose", [Mass("m", "a", 1.0), Spring("k", "a", "gnd", 1.0), BilinearCoupler("g", "a", "y", 0.1)]
+        ).compile()
+
+
+def test_lossy_circuit_beside_a_lone_capacitor():
+    parts = [*CHAIN, Resistor("R", "a", "gnd", 50.0), Capacitor("Cz", "z", "gnd", 1.0)]
+    design = Netlist("lone", parts).compile(steps=50)
+    run = simulate_design(design, state=(np.array([1.0, 0.0]), np.zeros(2)))
+    assert run.audit.lost.sum() > 0
+    np.testing.assert_array_equal(run.positions_si()["z"], 0)
+
+
+def test_cyclic_set_of_a_large_circuit_can_be_read_out():
+    design = circuit(nx.path_graph(300), ground_inductance=None).replace(drives=()).compile(steps=20)
+    assert design.assembly.coordinates.counts == (299, 0, 1)
+    run = simulate_design(design, state=random_state(design, size=0.1))
+    positions = np.array(list(run.positions_si().values()))
+    # Equal capacitors and zero net charge: the mean position stays where it was.
+    np.testing.assert_allclose(positions.mean(axis=0), 0, atol=1e-12 * np.abs(positions).max())
+
+
+def test_partly_batched_parameters_with_massless_nodes():
+    design = Netlist("chain", CHAIN).compile(steps=50)
+    theta = design.theta()
+    scale = jnp.asarray([1.0, 1.2])
+    theta["capacitor.capacitance"] = theta["capacitor.capacitance"][:, None] * scale
+    state = (np.array([1.0, 0.0]), np.zeros(2))
+    together = simulate_design(design, theta=theta, state=state)
+    for lane in range(2):
+        own = design.theta()
+        own["capacitor.capacitance"] = own["capacitor.capacitance"] * scale[lane]
+        alone = simulate_design(design, theta=own, state=state)
+        np.testing.assert_allclose(together.positions[..., lane], alone.positions, atol=1e-13)
+
+
+def test_invertible_change_of_coordinates_on_random_graphs():
+    """Whatever hangs loose where, W has as many rows as columns and is invertible."""
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(200):
+        nodes = [f"n{i}" for i in range(6)]
+        parts = [Capacitor("C0", "n0", "gnd", 1.0), Inductor("L0", "n0", "gnd", 1.0)]
+        for i in range(9):
+            a, b = rng.choice(nodes, 2, replace=False)
+            parts.append((Capacitor if rng.random() < 0.5 else Inductor)(f"e{i}", str(a), str(b), 1.0))
+        coordinates, _ = reduce(Netlist("random", parts))
+        if coordinates is None:
+            continue
+        seen.add(coordinates.counts[1:])
+        W = coordinates.W.toarray()
+        assert W.shape == (len(coordinates.nodes),) * 2
+        assert abs(abs(np.linalg.det(W)) - 1) < 1e-9
+    assert len(seen) > 4, "the draw must reach several kinds of reduction"

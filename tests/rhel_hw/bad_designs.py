@@ -288,7 +288,7 @@ PHYSICS = [
     Bad("floating", capacitor(b="n2") + inductor(b="n2"), ("node n1", "floats")),
     Bad("ground that is not there", '[design]\nground = "earth"\n' + TANK, ("n1", "floats", "tie it to `earth`")),
     Bad("no restoring force", capacitor() + capacitor("C2", "n1", "n2"), ("design", "oscillate")),
-    Bad("no restoring force but a drive", capacitor() + drive(node="n1"), ("design", "no restoring force")),
+    Bad("no restoring force but a drive", capacitor() + drive(node="n1"), ("design", "nothing oscillates")),
     Bad("no inertia", inductor(), ("design", "oscillate")),
     Bad(
         "gyrator",
