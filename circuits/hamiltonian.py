@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -188,20 +189,23 @@ class Hamiltonian:
         c = self.positions(q, prepared, u)
         if self.assembly.coordinates.cyclic:
             c = jnp.concatenate([c, self._cyclic(q, prepared.theta)])
-        W = self.assembly.coordinates.W @ sp.diags_array(self.assembly.factors)
-        return Reader.of(W.tocsr())(c)
+        return self._read_positions(c)
 
     def node_momenta(self, p: Array) -> Array:
         """Momenta of all nodes, in units of their domain: W⁻ᵀp, zero along what was eliminated.
 
         At a node with a capacitor to a voltage source it is the canonical one, ΣC·φ̇, not the charge on the plates.
         """
-        coordinates = self.assembly.coordinates
-        n = len(coordinates.nodes)
-        inverse = sp.linalg.splu(coordinates.W.T.tocsc()).solve(np.eye(n, self.size)) if n > self.size else None
-        factors = sp.diags_array(1 / self.assembly.factors[: self.size])
-        matrix = sp.eye_array(n, self.size) if inverse is None else sp.csr_array(inverse)
-        return Reader.of((matrix @ factors).tocsr())(p)
+        return self._read_momenta(p)
+
+    @cached_property
+    def _read_positions(self) -> Reader:
+        return Reader.of((self.assembly.coordinates.W @ sp.diags_array(self.assembly.factors)).tocsr())
+
+    @cached_property
+    def _read_momenta(self) -> Reader:
+        momenta = self.assembly.coordinates.momenta @ sp.diags_array(1 / self.assembly.factors[: self.size])
+        return Reader.of(momenta.tocsr())
 
     # Parts -------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
+import scipy.linalg as la
 import scipy.sparse as sp
 
 from circuits.findings import Finding, error, note
@@ -35,6 +36,23 @@ class Coordinates:
     cyclic: tuple[tuple[str, ...], ...]
     """Sets of nodes whose common momentum stays zero."""
     W: sp.csr_array
+
+    @property
+    def momenta(self) -> sp.csr_array:
+        """Node momenta of the dynamic ones, the first columns of W⁻ᵀ: every loose set has none in all."""
+        size = len(self.dynamic)
+        place = {n: i for i, n in enumerate(self.nodes)}
+        kept = [place[n] for n in self.dynamic]
+        given_up = np.setdiff1d(np.arange(len(self.nodes)), kept)
+        rows = [sp.csr_array((np.ones(size), (kept, range(size))), shape=(len(self.nodes), size))]
+        if len(given_up):
+            sets = self.W[:, size:].T.tocsr()
+            balance = la.solve(sets[:, given_up].toarray(), -sets[:, kept].toarray())
+            spread = sp.csr_array(
+                (np.ones(len(given_up)), (given_up, range(len(given_up)))), shape=(len(self.nodes), len(given_up))
+            )
+            rows.append(spread @ sp.csr_array(balance))
+        return sum(rows[1:], rows[0]).tocsr()
 
     @property
     def counts(self) -> tuple[int, int, int]:

@@ -218,4 +218,7 @@ def test_invertible_change_of_coordinates_on_random_graphs():
         W = coordinates.W.toarray()
         assert W.shape == (len(coordinates.nodes),) * 2
         assert abs(abs(np.linalg.det(W)) - 1) < 1e-9
+        np.testing.assert_allclose(
+            coordinates.momenta.toarray(), np.linalg.inv(W).T[:, : coordinates.counts[0]], atol=1e-12
+        )
     assert len(seen) > 4, "the draw must reach several kinds of reduction"
