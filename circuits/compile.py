@@ -51,7 +51,7 @@ class Design:
 
     @cached_property
     def frequencies_hz(self) -> NDArray[np.float64]:
-        """Normal-mode frequencies about the rest point, ascending."""
+        """Normal-mode frequencies about the rest point, ascending; of a large circuit only its two ends."""
         rates = np.sqrt(np.maximum(self.modes.squares, 0.0))
         return np.asarray(rates / (2 * np.pi * self.assembly.units.time))
 

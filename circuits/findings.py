@@ -31,8 +31,9 @@ class Finding:
     remedy: str
 
     def __str__(self) -> str:
+        stop = "" if self.reason.endswith("?") else "."
         remedy = f" Remedy: {self.remedy}." if self.remedy else ""
-        return f"{self.element}: {self.reason}.{remedy}"
+        return f"{self.element}: {self.reason}{stop}{remedy}"
 
 
 def error(element: str, reason: str, remedy: str) -> Finding:

@@ -247,13 +247,14 @@ def _inductances(assembly: Assembly) -> Iterator[Finding]:
 def of_modes(assembly: Assembly, found: Modes, highest: float) -> Iterator[Finding]:
     """Stability of the rest point, and how far the frequencies spread; rates are dimensionless."""
     top = max(found.squares[-1], highest**2)
+    round_off = (1e-13 if found.complete else 1e-6) * top
     if not found.converged:
         yield warning(
             "design",
             "no rest point was found near zero; frequencies are those about the last point tried",
             "check the flux biases",
         )
-    if found.squares[0] < -1e-9 * top:
+    if found.squares[0] < -round_off:
         culprits = _softening(assembly)
         yield error(
             culprits[0],
@@ -261,9 +262,9 @@ def of_modes(assembly: Assembly, found: Modes, highest: float) -> Iterator[Findi
             "lower the coupling, or stiffen the nodes that it joins"
             + (f"; see also {_some(culprits[1:])}" if culprits[1:] else ""),
         )
-    elif found.squares[0] < 1e-9 * top:
+    elif found.squares[0] < round_off:
         yield note("design", "the circuit has a free mode of zero frequency")
-    positive = found.squares[found.squares > 1e-9 * top]
+    positive = found.squares[found.squares > round_off]
     if len(positive) and np.sqrt(top / positive[0]) > SPREAD:
         yield warning(
             "design",

@@ -14,7 +14,7 @@ from jax.scipy.special import logit
 from numpy.typing import NDArray
 
 from circuits.assemble import Assembly, Entry
-from devices import ArgumentError, nearest
+from devices import ArgumentError, Quantity, UnitError, nearest, to_si
 
 Array = Any
 Theta = Mapping[str, Array]
@@ -49,12 +49,22 @@ class Parameters:
         e = self._entry(name)
         return theta[e.key][e.index] * e.scale
 
-    def set(self, theta: Theta, values: Mapping[str, float]) -> dict[str, Array]:
-        """Theta with some parameters, given in SI by name, changed."""
+    def set(self, theta: Theta, values: Mapping[str, Quantity]) -> dict[str, Array]:
+        """Theta with some parameters changed: by name, in SI or as text such as ``"80 nH"``."""
         changed = dict(theta)
-        for name, value in values.items():
+        for name, given in values.items():
             e = self._entry(name)
-            changed[e.key] = jnp.asarray(changed[e.key]).at[e.index].set(value / e.scale)
+            try:
+                value = to_si(given, e.unit) / e.scale
+            except UnitError as problem:
+                raise ArgumentError(f"Argument `values` is refused: `{name}` {problem}") from None
+            low, high = e.bounds or (0.0 if e.positive else -np.inf, np.inf)
+            if not low <= value <= high or (e.positive and value == 0):
+                raise ArgumentError(
+                    f"Argument `values` must keep `{name}` between {low * e.scale:g} and {high * e.scale:g} {e.unit}, "
+                    f"but it is {value * e.scale:g}"
+                )
+            changed[e.key] = jnp.asarray(changed[e.key]).at[e.index].set(value)
         return changed
 
     def to_si(self, theta: Theta) -> dict[str, tuple[float, str]]:

@@ -142,7 +142,7 @@ def _floating(netlist: Netlist, nodes: tuple[str, ...], inertial: nx.Graph, elas
         yield error(
             f"node {group[0]}",
             _names(group) + " floats: no capacitor, inductor, mass or spring leads to ground",
-            f"tie it to `{netlist.ground}`, or choose one of its nodes as ground",
+            f'tie it to `{netlist.ground}`, or name one of its nodes as ground: ground = "{group[0]}" under [design]',
         )
 
 

@@ -86,7 +86,7 @@ def _unit(text: str) -> tuple[Decimal, Dimension]:
     try:
         base = registry.Quantity(1.0, text.replace("%", "percent").replace("·", "*")).to_base_units()
     except Exception as error:  # pint raises many kinds, some of them not its own
-        raise UnitError(f"`{text}` is not a unit that is known here") from error
+        raise UnitError(f"`{text}` is not a known unit; units are case-sensitive, such as pF") from error
     powers: dict[str, Any] = {str(k): v for k, v in base.unit_items() if str(k) != "radian"}
     known = ("kilogram", "meter", "second", "ampere")
     if set(powers) - set(known) or any(v != int(v) for v in powers.values()):

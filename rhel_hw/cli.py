@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from circuits import Design, Legality
 
 app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Prototype self-learning analog circuits: netlists become Hamiltonians, Hamiltonians learn by echo.",
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, invoke_without_command=True
 )
 DesignArgument = Annotated[
     str, typer.Argument(metavar="DESIGN", help="A .toml, .cir or .sp file, or a built-in design.")
 ]
+COARSE = 0.05
+"""Energy error of a run, relative to its largest energy, from which the step is called too coarse."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for files; made if need be.")]
 
@@ -37,8 +36,23 @@ def main() -> None:
     try:
         app()
     except ArgumentError as problem:
+        arguments = sys.argv[1:]
+        if "--json" in arguments and arguments[0] != "check":  # which has printed its findings
+            _print_json({"error": str(problem)})
         print(f"rhel-hw: {problem}", file=sys.stderr)
         sys.exit(2)
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Prototype self-learning analog circuits: netlists become Hamiltonians, Hamiltonians learn by echo."""
+    if version:
+        from importlib.metadata import version as installed
+
+        print(installed("rhel-hw"))
+        raise typer.Exit
 
 
 @app.command()
@@ -50,6 +64,7 @@ def elements(
     from devices import DRIVES, ELEMENTS, ArgumentError, nearest
 
     known: dict[str, Any] = {**ELEMENTS, **{f"{k} drive": v for k, v in DRIVES.items()}}
+    kind = f"{kind} drive" if kind in DRIVES else kind
     if kind is not None:
         if kind not in known:
             raise ArgumentError(f"Argument `TYPE` must be a type, but is {kind!r}{nearest(kind, known)}")
@@ -59,6 +74,7 @@ def elements(
         _print_json(described)
     elif kind is not None:
         _print_one(kind, described[kind])
+        Console(highlight=False).print("\n" + escape(_snippet(kind, known[kind])))
     else:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in ("type", "terminals", "parameters", "energy"):
@@ -139,9 +155,12 @@ def simulate(
         f"[bold]{escape(compiled.netlist.name)}[/bold]: {run.steps} steps of {compiled.step_s:.4g} s, {method}"
     )
     console.print(f"stimulus: {stimulus}")
-    console.print(
-        f"energy: {run.audit.ends[-1]:.6g} J at the end; unexplained change {run.audit.relative_error:.2e} of the top"
-    )
+    error = run.audit.relative_error
+    console.print(f"energy: {run.audit.ends[-1]:.6g} J at the end; unexplained {error:.2e} of the largest energy")
+    if error > COARSE:
+        console.print(
+            f"[yellow]warning[/]: an energy error above {COARSE:.0%}: the step is too coarse for this amplitude"
+        )
     for file in files:
         console.print(f"wrote {file}")
 
@@ -285,11 +304,34 @@ def _print_check(legality: Legality, design: Design | None) -> None:
     else:
         console.print("[bold red]not legal[/bold red]")
     style = {"error": "red", "warning": "yellow", "note": "dim"}
+    told = legality.errors[:1]  # the first error is the command's own message
     for finding in legality.findings:
+        if finding in told:
+            continue
         what = escape(f"{finding.element}: {finding.reason}")
         console.print(f"  [{style[finding.severity]}]{finding.severity}[/]  {what}")
         if finding.remedy:
             console.print(f"         remedy: {escape(finding.remedy)}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _snippet(name: str, cls: Any) -> str:
+    """The part as a design file would have it."""
+    from devices import DRIVES
+
+    drive = cls in DRIVES.values()
+    lines = [f"[{'drives' if drive else 'elements'}.{name.split()[0]}1]", f'type = "{cls.type}"']
+    nodes = ["n1", "n2", "n3", "gnd"][: len(cls.terminals)]
+    if drive:
+        lines += [f'{key} = "n1"' for key in cls.terminals if key not in cls.optional_terminals]
+    elif cls.terminals:
+        lines.append('node = "n1"' if len(nodes) == 1 else f"nodes = {json.dumps(nodes)}")
+    lines += [f'{key} = "{other}"' for key, other in zip(cls.references, ("L1", "L2"), strict=False)]
+    lines += [f"{key} = {json.dumps(p.example)}" for key, p in cls.parameters.items() if p.default is None]
+    return "\n".join(lines)
 
 
 def _describe(cls: Any) -> dict[str, Any]:

@@ -171,7 +171,7 @@ def simulate(
         raise ArgumentError(f"Argument `step` must be a finite number greater than 0, but is {step}")
     theta = {k: jnp.asarray(v) for k, v in theta.items()}
     inputs, (q, p) = _checked(hamiltonian, theta, inputs, int(steps), state)
-    method = Leapfrog() if integrator is None else integrator
+    method = _method(integrator)
     if (error := hamiltonian.inverse_error(theta)) > INVERSE_TOLERANCE:
         raise ArgumentError(
             f"Argument `theta` must stay near the compiled values, but the inertia matrix is inverted with an error of "
@@ -191,8 +191,8 @@ def simulate(
         kept = jax.tree.map(lambda *parts: jnp.concatenate(parts), *pieces)
     if not all(bool(jnp.all(jnp.isfinite(x))) for x in final):
         raise DivergedError(
-            "The run left the range of floating point: the amplitude is too large for the step. Use a smaller step, "
-            "weaker inputs or a smaller initial state"
+            "The run left the range of floating point: the step is too large for the amplitude or for the parameters. "
+            "Use a smaller step, weaker inputs, a smaller initial state, or compile again with the new parameters"
         )
     return Trajectory(hamiltonian, theta, length, inputs, method, (q, p), final, *kept)
 
@@ -208,8 +208,13 @@ def simulate_design(
     dtype: Any = None,
     report: Report | None = None,
 ) -> Trajectory:
-    """Run a compiled design with its own clock and initial state; waveforms in SI by drive replace its own."""
-    method = Leapfrog() if integrator is None else integrator
+    """Run a compiled design with its own clock and initial state; waveforms in SI by drive replace its own.
+
+    A waveform has one value per step, at mid-step; its length then is the number of steps.
+    """
+    method = _method(integrator)
+    if waveforms is not None and not isinstance(waveforms, Mapping):
+        raise ArgumentError("Argument `waveforms` must map drive names to arrays, but is " + type(waveforms).__name__)
     if design.step * design.highest >= method.limit:
         raise ArgumentError(
             f"Argument `integrator` must be stable at this step, but {method} needs step·ω < {method.limit} and "
@@ -233,6 +238,14 @@ def simulate_design(
         keep=keep,
         report=report,
     )
+
+
+def _method(integrator: Integrator | None) -> Integrator:
+    if integrator is None:
+        return Leapfrog()
+    if not isinstance(integrator, Integrator):
+        raise ArgumentError(f"Argument `integrator` must be an integrator such as Yoshida4(), but is {integrator!r}")
+    return integrator
 
 
 def reverse(trajectory: Trajectory, *, keep: Keep = Keep.ENDS) -> Trajectory:
@@ -281,6 +294,8 @@ def _checked(
         raise ArgumentError(f"Argument `theta` must have the keys of the Hamiltonian, but differs in {odd}")
     dtype = jnp.result_type(*theta.values())
     n, m = hamiltonian.size, hamiltonian.inputs
+    if state is not None and not (isinstance(state, (tuple, list)) and len(state) == 2):
+        raise ArgumentError("Argument `state` must be a pair of positions and momenta")
     q, p = (jnp.zeros((n,), dtype),) * 2 if state is None else tuple(jnp.asarray(x, dtype) for x in state)
     u = jnp.zeros((steps, m), dtype) if inputs is None else jnp.asarray(inputs, dtype)
     if u.ndim not in (2, 3) or u.shape[:2] != (steps, m):
@@ -301,13 +316,15 @@ def _checked(
     for name, values in (("inputs", (u,)), ("state", (q, p)), ("theta", theta.values())):
         if not all(bool(jnp.all(jnp.isfinite(v))) for v in values):
             raise ArgumentError(f"Argument `{name}` must be finite, but holds NaN or infinity")
-    sizes = {x.shape[-1] for x, base in ((u, 2), (q, 1), (p, 1), *((v, 1) for v in theta.values())) if x.ndim > base}
+    batched = ((u, 2), (q, 1), (p, 1), *((v, 1) for v in theta.values()))
+    sizes = {x.shape[-1] for x, base in batched if x.ndim > base}
+    sizes = sizes - {1} or sizes
     if len(sizes) > 1:
         raise ArgumentError(f"Arguments must share one batch size, but have {sorted(sizes)}")
     if sizes:
         batch = sizes.pop()
         q, p = (jnp.broadcast_to(x if x.ndim == 2 else x[:, None], (n, batch)) for x in (q, p))
-        u = u if u.ndim == 3 else u[:, :, None]
+        u = jnp.broadcast_to(u if u.ndim == 3 else u[:, :, None], (steps, m, batch))
     return u, (q, p)
 
 

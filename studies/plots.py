@@ -80,7 +80,7 @@ def _nodes(
     shown = list(dict.fromkeys([n for n in _telling(design, values) if n in own] + own))[:MOST_LINES]
     scale = _scale_of({n: values[n] for n in shown})
     for colour, node in zip(COLOURS, shown, strict=False):
-        axis.plot(time, values[node] * scale, color=colour, lw=1.1, label=node)
+        axis.plot(time, values[node] * scale, color=colour, lw=1.1, label=_role(design, node))
     more = len(values) - len(shown)
     if more:
         axis.plot(
@@ -99,11 +99,18 @@ def _telling(design: Design, values: dict[str, NDArray[np.float64]]) -> list[str
     return [n for n in dict.fromkeys(nodes) if n in values]
 
 
+def _role(design: Design, node: str) -> str:
+    """The node's name, and whether it is driven or a target."""
+    roles = ["drive"] * any(node in d.nodes[:1] for d in design.netlist.drives)
+    roles += ["target"] * any(node == t.node for t in design.netlist.targets)
+    return f"{node} ({', '.join(roles)})" if roles else node
+
+
 def _energies(axis: Axes, time: NDArray[np.float64], run: Trajectory) -> None:
     audit = run.audit
     energies, unit = _engineering(audit.ends, "J")
     scale = energies[-1] / audit.ends[-1] if audit.ends[-1] else 1.0
-    axis.plot(time, energies, color=COLOURS[0], lw=1.2, label="energy")
+    axis.plot(time, energies, color=COLOURS[0], lw=1.2, label="energy H(q, p, u)")
     if np.any(audit.work):
         axis.plot(
             time,
@@ -141,4 +148,5 @@ def _prefixed(scale: float, unit: str) -> str:
         factor = "" if scale == 1 else f"{1 / scale:.0e} "
         return factor + unit.replace("*", "·")
     number, prefixed = to_text(float(f"{1 / scale:.0e}"), unit).split(" ", 1)
+    prefixed = prefixed.replace("u", "µ") if prefixed.startswith("u") else prefixed
     return prefixed if number == "1" else f"{number} {prefixed}"

@@ -19,6 +19,7 @@ from typing import Any
 from circuits.findings import DesignError, Finding, error
 from circuits.formats.spice_notes import read_notes
 from circuits.formats.spice_values import (
+    PART_LIKE,
     Scope,
     SpiceError,
     arguments,
@@ -102,6 +103,9 @@ class _Reader:
         title, lines, self.fragment = logical_lines(text)
         if title.startswith("."):
             lines.insert(0, (1, title))
+        if PART_LIKE.fullmatch(title.strip()):
+            reason = "it looks like a part, but the first line of a deck is its title"
+            raise DesignError([error("line 1", reason, "put a title line before it")])
         self.title = title.lstrip("*").strip() or name
         self.sort(lines)
         scope = Scope(self.top.parameters)
@@ -258,6 +262,11 @@ class _Reader:
             times = [evaluate(w, place.scope) for w in rest if w.lower() != "uic"]
             if not 2 <= len(times) <= 4 or times[0] <= 0 or times[1] <= 0:
                 raise SpiceError(".tran must give a step and a stop time greater than 0", "write `.tran 1p 1n uic`")
+            if not any(w.lower() == "uic" for w in rest):
+                raise SpiceError(
+                    ".tran must say uic, since runs start from initial conditions and not from an operating point",
+                    "add uic at its end",
+                )
             if any(times[2:3]):
                 raise SpiceError(".tran must start at 0, since the record does", "write 0 or nothing as start time")
             if not 0.5 < times[1] / times[0] <= 1e9:

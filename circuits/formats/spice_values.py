@@ -20,6 +20,8 @@ _SIGNED = re.compile(rf"([+-]?{_NUMBER})([A-Za-z]*)", re.ASCII)
 _TOKEN = re.compile(rf"\s*(?:({_NUMBER}[A-Za-z]*)|([A-Za-z_]\w*)|(\*\*|[-+*/^(),]))", re.ASCII)
 _WORD = re.compile(r"\s*(?:(\{[^{}]*\}|'[^']*'|[^\s(){}',=]+|[()=])|,)|\s+$")
 _COMMENT = re.compile(r";.*|(?:^|(?<=\s))\$(?=\s|$).*", re.DOTALL)
+PART_LIKE = re.compile(r"[rlci]\w*\s+\S+\s+\S+\s+[\d.]\S*", re.IGNORECASE | re.ASCII)
+"""A first line that is meant as a part, though SPICE takes it for the title."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\s*=", re.ASCII)
 _SIGNS = ("(", ")", "=")
 _SCALES = {
@@ -176,6 +178,8 @@ def waveform(given: list[str], scope: Scope) -> Waveform | None:
             return Constant(level)
         if level == 0 and given[1].lower() in ("sin", "pulse", "pwl"):
             return _function(given[1].lower(), given[2:], scope)
+    if "ac" in (w.lower() for w in given):
+        raise SpiceError("an AC value has no place in a run over time", "remove `AC` and its numbers")
     raise SpiceError(f"waveform {' '.join(given)[:40]!r} is not read", "write one of DC, SIN, PULSE and PWL")
 
 

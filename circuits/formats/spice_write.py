@@ -10,6 +10,7 @@ from typing import Any
 
 from circuits.findings import DesignError, error
 from circuits.formats.spice_notes import note_key, note_lines
+from circuits.formats.spice_values import PART_LIKE
 from circuits.netlist import Clock, Netlist
 from devices import FLUX_QUANTUM, GROUND, Constant, Drive, Element, Part, Points, Pulse, Sine, Waveform
 from devices.element import PART_NAME
@@ -101,7 +102,7 @@ class _Writer:
         """Yield the deck line by line."""
         net = self.netlist
         title = re.sub(r"[^A-Za-z0-9 _.,()+/-]", "_", net.name)
-        title = (title if title[0].isalnum() else f"design {title}").strip()
+        title = (title if title[0].isalnum() and not PART_LIKE.fullmatch(title.strip()) else f"design {title}").strip()
         yield title
         design = {"name": net.name} if net.name != title else {}
         yield from note_lines("design", design | ({"ground": net.ground} if net.ground != "0" else {}))

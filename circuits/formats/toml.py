@@ -159,7 +159,7 @@ def _element(where: str, kind: type[Element], name: str, given: dict[str, Any]) 
         if not isinstance(ends, list) or len(ends) != len(kind.terminals) or None in ends:
             wanted = "`node`" if single else f"`nodes`, a list of {len(kind.terminals)}"
             raise DesignError(
-                [error(f"{where}.{'node' if single else 'nodes'}", f"a {kind.type} needs {wanted}", "name them")]
+                [error(f"{where}.{'node' if single else 'nodes'}", f"type `{kind.type}` needs {wanted}", "name them")]
             )
     _required(where, kind, given)
     return kind(name, *ends, **given)
@@ -211,7 +211,7 @@ def _required(where: str, kind: type[Part], given: Table, also: list[str] | None
     needed = [*(also or []), *kind.references, *(k for k, info in kind.parameters.items() if info.default is None)]
     missing = [k for k in needed if k not in given]
     if missing:
-        raise DesignError([error(f"{where}.{k}", f"a {kind.type} needs `{k}`", "give it") for k in missing])
+        raise DesignError([error(f"{where}.{k}", f"type `{kind.type}` needs `{k}`", "give it") for k in missing])
 
 
 # Writing ---------------------------------------------------------------------------------------------------------

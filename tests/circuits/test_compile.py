@@ -136,6 +136,13 @@ def test_parameters_by_name_and_in_si():
     with pytest.raises(ArgumentError, match=r"did you mean `L\.inductance`"):
         parameters.get(theta, "L.inductanse")
 
+    assert float(parameters.get(parameters.set(theta, {"L.inductance": "30 nH"}), "L.inductance")) == pytest.approx(
+        3e-8
+    )
+    for wrong in ({"L.inductance": -1e-8}, {"L.inductance": "1 uH"}, {"C.capacitance": 0.0}, {"L.inductance": "1 pF"}):
+        with pytest.raises(ArgumentError, match=next(iter(wrong))):
+            parameters.set(theta, wrong)
+
     free = parameters.free(theta)
     for key, value in parameters.bind(free, theta).items():
         np.testing.assert_allclose(value, theta[key], rtol=1e-12, err_msg="free and back is the identity")

@@ -273,7 +273,7 @@ SUB = ".subckt s a b l=1n\nL1 a b {l}\n.ends"
         ([GOOD, "I1 0 n SIN(0 1 1k 0 0 90)"], "line 3 (I1)", "phase"),
         ([GOOD, "I1 0 n PULSE(0 1)"], "line 3 (I1)", "PULSE(V1 V2 TD TR TF PW PER)"),
         ([GOOD, "I1 0 n EXP(0 1)"], "line 3 (I1)", "DC, SIN, PULSE and PWL"),
-        ([GOOD, "I1 0 n DC 1 AC 1"], "line 3 (I1)", "is not read"),
+        ([GOOD, "I1 0 n DC 1 AC 1"], "line 3 (I1)", "AC"),
         ([GOOD, "I1 0 n PWL(1 0 0 1)"], "line 3 (I1)", "must grow"),
         ([GOOD, "I1 0 m 1u"], "line 3 (I1)", "does not exist"),
         ([GOOD, "C1 m 0 1p", "V1 n m 1"], "line 4 (V1)", "one end at ground"),
@@ -296,14 +296,16 @@ SUB = ".subckt s a b l=1n\nL1 a b {l}\n.ends"
         ([GOOD, ".ic v(m)=1"], "line 3 (initial velocities)", "does not exist"),
         ([GOOD, ".ic n=1"], "line 3 (.ic)", "v(node)=value"),
         ([GOOD, ".ic v(n)=1 v(n)=2"], "line 3 (.ic)", "two initial values"),
+        ([GOOD, ".tran 1n 1u"], "line 3 (.tran)", "uic"),
+        ([GOOD, "V2 s 0 DC 0 AC 1 SIN(0 1 1MEG)"], "line 3 (V2)", "AC"),
         ([GOOD, ".tran 1n"], "line 3 (.tran)", "step and a stop"),
-        ([GOOD, ".tran 1n 1u 1n"], "line 3 (.tran)", "start at 0"),
-        ([GOOD, ".tran 1f 1MEG"], "line 3 (.tran)", "1e9 steps"),
+        ([GOOD, ".tran 1n 1u 1n uic"], "line 3 (.tran)", "start at 0"),
+        ([GOOD, ".tran 1f 1MEG uic"], "line 3 (.tran)", "1e9 steps"),
         ([GOOD, "*rhel [elements.C7]", "*rhel trainable = true"], "*rhel elements", "no `c7`"),
         ([GOOD, "*rhel [elements.C0]", "*rhel trainable = ]"], "line 4 (*rhel)", "not TOML"),
         ([GOOD, "*rhel [elements.C0]", "*rhel colour = 1"], "*rhel elements", "no key `colour`"),
         ([GOOD, "*rhel [elements.C0]", '*rhel trainable = ["inductance"]'], "line 2 (C0)", "is no parameter"),
-        ([GOOD, "*rhel [time]", "*rhel steps = 5", ".tran 1n 1u"], "*rhel time", ".tran"),
+        ([GOOD, "*rhel [time]", "*rhel steps = 5", ".tran 1n 1u uic"], "*rhel time", ".tran"),
     ],
 )  # fmt: skip
 def test_refusals_name_the_line(lines, where, words):
@@ -484,7 +486,12 @@ def test_every_electrical_netlist_survives(net):
 DECKS = [
     write(everything()),
     deck(
-        "C1 a 0 1p IC=1m", "L1 a b {l*2}", ".param l=1n k='l+1'", "I1 0 a SIN(0 1u 1MEG)", ".ic v(b)=1", ".tran 1p 1n"
+        "C1 a 0 1p IC=1m",
+        "L1 a b {l*2}",
+        ".param l=1n k='l+1'",
+        "I1 0 a SIN(0 1u 1MEG)",
+        ".ic v(b)=1",
+        ".tran 1p 1n uic",
     ),
     deck(SUB, "X1 a b s l=2n", "X2 b 0 s", "C1 a 0 1p", "B1 a 0 ph nb area=2", ".model nb jj(icrit=1u cap=1f rtype=0)"),
 ]

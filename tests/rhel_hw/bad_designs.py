@@ -430,7 +430,7 @@ DECKS = [
     spice("name twice in spice", "c1 n1 0 2p", words=("line 4 (c1)", "taken by line 2")),
     spice("mutual to nothing in spice", "K1 L1 L9 0.5", words=("line 4 (K1)", "`l9` is no inductor")),
     spice("value missing in spice", "C2 n1 0", words=("line 4 (C2)", "two nodes and a value")),
-    spice("steps without end", ".tran 1e-30 1", words=("line 4 (.tran)", "1e9 steps")),
+    spice("steps without end", ".tran 1e-30 1 uic", words=("line 4 (.tran)", "1e9 steps")),
 ]
 
 BAD_DESIGNS = [*FILES, *KEYS, *VALUES, *WIRING, *PHYSICS, *TIMES, *DECKS]

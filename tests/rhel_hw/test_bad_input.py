@@ -123,7 +123,7 @@ def test_check_reports_it_to_machines(bad, place, tmp_path, capsys, monkeypatch)
     for finding in errors:
         assert set(finding) == {"element", "severity", "reason", "remedy"}
         assert all(text.strip() for text in finding.values())
-    assert f"rhel-hw: {errors[0]['element']}: {errors[0]['reason']}." in complaint
+    assert f"rhel-hw: {errors[0]['element']}: {errors[0]['reason']}" in complaint
     assert list(place.iterdir()) == []
 
 

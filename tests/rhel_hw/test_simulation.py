@@ -132,6 +132,16 @@ def test_batches_of_states_inputs_and_parameters_equal_single_runs(toy):
         np.testing.assert_allclose(together.positions[..., lane], alone.positions, atol=1e-13)
 
 
+def test_batched_run_with_a_single_drive_can_be_reversed(toy):
+    run = run_of(toy, state=random_state(toy, batch=3))
+    assert run.inputs.shape == (300, 1, 3)
+    assert return_error(run, reverse(run)) < 1e-12
+    theta = toy.theta()
+    theta["mass.mass"] = theta["mass.mass"][:, None] * np.array([1.0, 1.1])
+    varied = run_of(toy, theta=theta)
+    assert return_error(varied, reverse(varied)) < 1e-12
+
+
 def test_chunked_run_with_reports_equals_the_plain_one(toy):
     seen = []
     chunked = run_of(toy, report=lambda done, total: seen.append((done, total)))
@@ -307,6 +317,8 @@ def test_flux_drive_moves_the_rest_point():
         ({"inputs": np.full((10, 1), np.nan)}, "`inputs` must be finite"),
         ({"state": (np.zeros(5), np.zeros(5))}, "`state`"),
         ({"state": (np.zeros((6, 2)), np.zeros((6, 3)))}, "batch"),
+        ({"state": {"x1": 1.0}}, "`state` must be a pair"),
+        ({"integrator": "yoshida4"}, r"`integrator` must be an integrator such as Yoshida4\(\)"),
         ({"theta": {}}, "`theta`"),
         ({"theta": {"mass.mass": np.zeros(4), "spring.constant": np.zeros(21)}}, "`theta`"),
     ],
