@@ -26,6 +26,7 @@ Dimension = tuple[int, int, int, int]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,12})?)\s*(.*?)\s*", re.DOTALL)
 _UNIT = re.compile(r"[A-Za-zµμΩ°%]+(?:(?:\*\*|\^)-?\d)?(?:\s*[*/·]\s*[A-Za-zµμΩ°]+(?:(?:\*\*|\^)-?\d)?){0,5}")
+_TERM = re.compile(r"\s*([*/·]?)\s*([A-Za-zµμΩ°%]+)(?:(?:\*\*|\^)(-?\d))?")
 _PREFIXES = {
     -24: "y",
     -21: "z",
@@ -41,6 +42,24 @@ _PREFIXES = {
     9: "G",
     12: "T",
 }
+_POWERS = {prefix: power for power, prefix in _PREFIXES.items()} | {"µ": -6, "μ": -6}
+_SYMBOLS: dict[str, tuple[int, Dimension]] = {
+    "A": (0, (0, 0, 0, 1)),
+    "C": (0, (0, 0, 1, 1)),
+    "F": (0, (-1, -2, 4, 2)),
+    "H": (0, (1, 2, -2, -2)),
+    "Hz": (0, (0, 0, -1, 0)),
+    "J": (0, (1, 2, -2, 0)),
+    "N": (0, (1, 1, -2, 0)),
+    "V": (0, (1, 2, -3, -1)),
+    "Wb": (0, (1, 2, -2, -1)),
+    "g": (-3, (1, 0, 0, 0)),
+    "m": (0, (0, 1, 0, 0)),
+    "ohm": (0, (1, 2, -3, -2)),
+    "s": (0, (0, 0, 1, 0)),
+    "Ω": (0, (1, 2, -3, -2)),
+}
+"""Power of ten and dimension of the units that design files use."""
 _NAMES = {
     "A": "a current",
     "C": "a charge",
@@ -82,9 +101,31 @@ def _unit(text: str) -> tuple[Decimal, Dimension]:
         return Decimal(1), (0, 0, 0, 0)
     if len(text) > 64 or not _UNIT.fullmatch(text):
         raise UnitError(f"`{text[:40]}` is not a unit such as nH, pF or N/m**3")
-    registry = _registry()
+    return _common_unit(text) or _rare_unit(text)
+
+
+def _common_unit(text: str) -> tuple[Decimal, Dimension] | None:
+    """Products of SI units with prefixes, without loading pint; None for anything else."""
+    factor, total, sign = Decimal(1), (0, 0, 0, 0), 1
+    for operator, name, power in _TERM.findall(text):
+        for split in (0, 1):
+            scale, found = _SYMBOLS.get(name[split:], (0, None))
+            if found is not None and name[:split] in _POWERS:
+                break
+        else:
+            return None
+        sign = -1 if operator == "/" else 1
+        times = sign * int(power or 1)
+        factor *= Decimal(1).scaleb((_POWERS[name[:split]] + scale) * times)
+        a, b, c, d = (t + times * f for t, f in zip(total, found, strict=True))
+        total = (a, b, c, d)
+    return factor, total
+
+
+def _rare_unit(text: str) -> tuple[Decimal, Dimension]:
+    """Any other unit, by pint."""
     try:
-        base = registry.Quantity(1.0, text.replace("%", "percent").replace("·", "*")).to_base_units()
+        base = _registry().Quantity(1.0, text.replace("%", "percent").replace("·", "*")).to_base_units()
     except Exception as error:  # pint raises many kinds, some of them not its own
         raise UnitError(f"`{text}` is not a known unit; units are case-sensitive, such as pF") from error
     powers: dict[str, Any] = {str(k): v for k, v in base.unit_items() if str(k) != "radian"}
@@ -92,14 +133,10 @@ def _unit(text: str) -> tuple[Decimal, Dimension]:
     if set(powers) - set(known) or any(v != int(v) for v in powers.values()):
         raise UnitError(f"`{text}` is not made of kilogram, metre, second and ampere")
     a, b, c, d = (int(powers.get(k, 0)) for k in known)
-    # Ten to twelve digits identify every decimal prefix exactly and leave measured factors as pint has them.
+    # Twelve digits identify every decimal factor exactly and leave measured ones as pint has them.
     exact = Decimal(f"{float(base.magnitude):.11e}")
-    return (exact if math.isclose(float(exact), base.magnitude, rel_tol=1e-15) else Decimal(base.magnitude)), (
-        a,
-        b,
-        c,
-        d,
-    )
+    decimal = math.isclose(float(exact), base.magnitude, rel_tol=1e-15)
+    return (exact if decimal else Decimal(base.magnitude)), (a, b, c, d)
 
 
 @cache

@@ -61,6 +61,28 @@ def test_text_round_trip_is_exact(value, unit):
     assert to_si(to_text(value, unit), unit) == value
 
 
+def test_own_table_of_units_agrees_with_pint():
+    from devices import units
+
+    prefixes = list(units._POWERS)
+    texts = [p + s for p in prefixes for s in units._SYMBOLS] + [
+        "N/m",
+        "N/m**3",
+        "kg*m/s",
+        "kg/s",
+        "V/s",
+        "pH^2",
+        "J/Wb/m",
+    ]
+    for text in texts:
+        factor, powers = units._common_unit(text)
+        expected, dimension = units._rare_unit(text.replace("^", "**"))
+        assert powers == dimension, text
+        assert float(factor) == pytest.approx(float(expected), rel=1e-14), text
+    assert units._common_unit("min") is None
+    assert units._common_unit("eV") is None
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text):
     try:
