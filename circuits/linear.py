@@ -124,9 +124,11 @@ def _rest(assembly: Assembly, force: Callable[[Vector], Vector]) -> tuple[Vector
         size = float(abs(stiffness).max()) or 1.0
         if np.abs(push).max() <= 1e-12 * size * max(scale, np.abs(point).max()):
             return point, True
+        # A trace of stiffness everywhere keeps the factors regular where the circuit has a free mode.
+        regular = stiffness + 1e-12 * size * sp.eye_array(len(point))
         try:
-            move = sla.spsolve(stiffness, push)
-        except RuntimeError:
+            move = sla.splu(regular.tocsc()).solve(push)
+        except RuntimeError:  # exactly singular
             return point, False
         if not np.all(np.isfinite(move)):
             return point, False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 Array = Any
 
@@ -24,6 +24,13 @@ class Energy(Protocol):
     def force(self, q: Array, prepared: Any, u: Array) -> Array:
         """−∂V/∂q."""
         ...
+
+
+class Substeps(NamedTuple):
+    """Inside a step: positions where the kicks acted, and momenta during the drifts, one more of them."""
+
+    kicks: tuple[Array, ...]
+    momenta: tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -43,17 +50,17 @@ class Integrator:
 
     def step(
         self, energy: Energy, q: Array, p: Array, prepared: Any, u: Array, step: Array
-    ) -> tuple[Array, Array, Array]:
-        """State after one step with input u held constant, and the kick points (kicks, n, batch…)."""
-        import jax.numpy as jnp
-
-        kicks = []
+    ) -> tuple[Array, Array, Substeps]:
+        """State after one step with input u held constant, and where it was on the way."""
+        kicks, momenta = [], []
         for drift, length in zip(self.drifts, self.lengths, strict=False):
+            momenta.append(p)
             q = q + drift * step * energy.velocity(p, prepared)
             kicks.append(q)
             p = p + length * step * energy.force(q, prepared, u)
+        momenta.append(p)
         q = q + self.drifts[-1] * step * energy.velocity(p, prepared)
-        return q, p, jnp.stack(kicks)
+        return q, p, Substeps(tuple(kicks), tuple(momenta))
 
 
 @dataclass(frozen=True)

@@ -338,10 +338,10 @@ def _run(
     def advance(state: State, u: Array) -> tuple[State, tuple[Array | None, Array | None, Array | None]]:
         q, p = state
         p = decay(p)
-        q, p, kicks = integrator.step(hamiltonian, q, p, prepared, u, step)
+        q, p, inside = integrator.step(hamiltonian, q, p, prepared, u, step)
         p = decay(p)
         ends = keep is not Keep.FINAL
-        return (q, p), (q if ends else None, p if ends else None, kicks if keep is Keep.ALL else None)
+        return (q, p), (q if ends else None, p if ends else None, jnp.stack(inside.kicks) if keep is Keep.ALL else None)
 
     return jax.lax.scan(advance, start, inputs)
 

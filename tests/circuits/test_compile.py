@@ -373,3 +373,13 @@ def test_gallery_designs_are_legal():
 def test_compile_reports_current_drive_into_nothing():
     with pytest.raises(DesignError, match="does not exist"):
         Netlist("d", LC, drives=[CurrentDrive("u", "z")])
+
+
+def test_biased_circuit_with_a_free_mode_finds_its_rest_point():
+    parts = [
+        Capacitor("C", "a", "gnd", 1e-12), Capacitor("D", "b", "gnd", 1e-12),
+        Inductor("L", "a", "b", 1e-8, flux=1e-16), JosephsonJunction("J", "a", "b", 1e-7),
+    ]  # fmt: skip
+    design = Netlist("free", parts, drives=[CurrentDrive("u", "a")]).compile()
+    assert design.modes.converged
+    assert len(design.frequencies_hz) == 2

@@ -1,0 +1,104 @@
+"""Echo learning equals backpropagation through time, for every registered element, at any stable step."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuits.generators import six_oscillators
+from rhel_hw.baselines import BPTT
+from rhel_hw.integrators import Leapfrog, Yoshida4, Yoshida6
+from rhel_hw.losses import FinalMSE, TrajectoryMSE, target_rows
+from rhel_hw.rhel import RHEL, Centred, MomentumFlip, OneSided, Problem, RHELLimit, Richardson, SignFlip
+from tests.systems import LOSSLESS, driven, host, random_inputs, random_state
+
+STEPS, LANES = 100, 2
+PARTS = ("theta", "inputs", "state", "step")
+
+
+def problem(design, product=0.5, *, final=False, integrator=None):
+    """A teacher-free task: imitate noise. `product` is step·ω of the highest frequency."""
+    rng = np.random.default_rng(3)
+    rows = target_rows(design)
+    inputs = np.stack([random_inputs(design, STEPS, seed=s) for s in range(LANES)], axis=-1)
+    wanted = jnp.asarray(rng.normal(size=(STEPS, len(rows), LANES)))
+    loss = FinalMSE(rows, wanted[-1]) if final else TrajectoryMSE(rows, wanted)
+    state = tuple(jnp.asarray(x) for x in random_state(design, size=0.3, batch=LANES))
+    step = jnp.asarray(product / design.highest)
+    method = Leapfrog() if integrator is None else integrator
+    return Problem(design.hamiltonian, design.theta(), jnp.asarray(inputs), step, state, loss, method)
+
+
+def distance(ours, exact, part):
+    """Largest error of any leaf relative to its own norm; leaves that are zero count against the whole."""
+    a, b = (jax.tree.leaves(getattr(g, part)) for g in (ours, exact))
+    whole = max(float(jnp.linalg.norm(y)) for y in b)
+    return max(
+        float(jnp.linalg.norm(x - y)) / max(float(jnp.linalg.norm(y)), 1e-3 * whole) for x, y in zip(a, b, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_echo_equals_backpropagation_for_every_element(name):
+    design = host(LOSSLESS[name]).compile()
+    for product in (0.05, 0.5, 1.5):
+        task = problem(design, product)
+        exact, limit, finite = (e.gradient(task) for e in (BPTT(), RHELLimit(), RHEL(2e-3, stencil=Richardson())))
+        assert float(limit.loss) == pytest.approx(float(exact.loss), rel=1e-14)
+        for part in PARTS:
+            assert distance(limit, exact, part) < 1e-12, (part, product)
+            assert distance(finite, exact, part) < 1e-9, (part, product)
+
+
+@pytest.mark.parametrize("kind", ["voltage", "flux"])
+def test_echo_equals_backpropagation_under_other_drives(kind):
+    task = problem(driven(kind).replace(targets=["n2"]).compile())
+    exact, limit = BPTT().gradient(task), RHELLimit().gradient(task)
+    assert max(distance(limit, exact, part) for part in PARTS) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"final": True}, {"integrator": Yoshida4()}, {"integrator": Yoshida6()}],
+    ids=["final loss", "Yoshida 4", "Yoshida 6"],
+)
+@pytest.mark.parametrize("operation", [MomentumFlip(), SignFlip()], ids=str)
+def test_variants_are_exact_too(settings, operation):
+    task = problem(host(LOSSLESS["saturable"]).compile(), **settings)
+    exact, limit = BPTT().gradient(task), RHELLimit(operation).gradient(task)
+    assert max(distance(limit, exact, part) for part in PARTS) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("stencil", "sizes"), [(OneSided(), (0.01, 0.04)), (Centred(), (0.1, 0.4)), (Richardson(), (0.4, 0.8))], ids=str
+)
+def test_bias_falls_with_the_order_of_the_stencil(stencil, sizes):
+    task = problem(host(LOSSLESS["josephson"]).compile())
+    exact = BPTT().gradient(task)
+    errors = [distance(RHEL(size, stencil=stencil).gradient(task), exact, "theta") for size in sizes]
+    slope = np.log(errors[1] / errors[0]) / np.log(sizes[1] / sizes[0])
+    assert slope == pytest.approx(stencil.order, abs=0.1)
+
+
+def test_a_quadratic_circuit_has_no_bias_at_any_strength():
+    task = problem(six_oscillators().compile())
+    exact, strong = BPTT().gradient(task), RHEL(10.0).gradient(task)
+    assert distance(strong, exact, "theta") < 1e-11
+
+
+def test_passes_are_counted():
+    task = problem(six_oscillators().compile())
+    assert RHEL(0.1).gradient(task).passes == 3
+    assert RHEL(0.1, stencil=Richardson()).gradient(task).passes == 5
+
+
+def test_strength_is_traced():
+    """ε, γ, step and targets change nothing in the compiled program."""
+    from rhel_hw.rhel import _by_echoes
+
+    task = problem(six_oscillators().compile())
+    RHEL(0.1).gradient(task)
+    before = _by_echoes._cache_size()
+    RHEL(0.2, gamma=3.0).gradient(task)
+    RHEL(0.2).gradient(Problem(task.hamiltonian, task.theta, task.inputs, task.step * 0.9, task.state, task.loss))
+    assert _by_echoes._cache_size() == before
