@@ -7,7 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circuits import Clock, DesignError, Initial, Netlist, Probes, Target
@@ -472,7 +472,6 @@ def netlists(draw):
     )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(netlists())
 def test_every_electrical_netlist_survives(net):
     text = write(net)
