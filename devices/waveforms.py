@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ WAVEFORMS: dict[str, type[Waveform]] = {}
 
 
 @dataclass(frozen=True)
-class Waveform:
+class Waveform(ABC):
     """A function of time. `VALUE` in `units` stands for the unit of the drive that plays it."""
 
     type: ClassVar[str]
@@ -45,12 +46,12 @@ class Waveform:
         made.check()
         return made
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 (most need none)
         """Refuse values that make no waveform."""
 
+    @abstractmethod
     def sample(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values at `times` (s)."""
-        raise NotImplementedError
 
 
 def waveform(type_name: str) -> Callable[[type[Waveform]], type[Waveform]]:

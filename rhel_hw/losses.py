@@ -6,6 +6,7 @@ have a single term, at the end. All are dimensionless functions of dimensionless
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ Array = Any
 
 
 @dataclass(frozen=True, eq=False)
-class Loss:
+class Loss(ABC):
     """Base of all losses."""
 
     even: ClassVar[bool] = True
@@ -28,13 +29,13 @@ class Loss:
     final: ClassVar[bool] = False
     """Whether only the last state counts."""
 
+    @abstractmethod
     def data(self) -> Array:
         """What `at` takes beside the state: (steps, …) for running losses, (…) for final ones."""
-        raise NotImplementedError
 
+    @abstractmethod
     def at(self, q: Array, p: Array, data: Array) -> Array:
         """ℓ of a state (n, batch…), shape (batch…)."""
-        raise NotImplementedError
 
     def slope(self, q: Array, p: Array, data: Array) -> tuple[Array, Array]:
         """∂ℓ/∂q and ∂ℓ/∂p, each (n, batch…): the nudges."""

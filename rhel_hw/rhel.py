@@ -7,6 +7,7 @@ Echoes of all signs run as one batch, and sums are accumulated, so that nothing 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -99,7 +100,7 @@ class Richardson(Stencil):
 
 
 @dataclass(frozen=True)
-class Operation:
+class Operation(ABC):
     """How an echo is made: what happens to the momenta and to time, and the signs that follow."""
 
     flip: ClassVar[float]
@@ -108,14 +109,14 @@ class Operation:
     """Factor on the time step: −1 runs with −H."""
 
     @staticmethod
+    @abstractmethod
     def nudge(slope: State) -> State:
         """Displacement of (q, p) per ε."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def sensitivity(displacement: State) -> State:
         """dL/d(q, p) at the start of the run from the displacement per ε at the end of the echo."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
