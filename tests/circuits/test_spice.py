@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 import subprocess
 
 import numpy as np
@@ -544,12 +543,10 @@ def test_hostile_text_is_refused(text):
 # ngspice ---------------------------------------------------------------------------------------------------------
 
 
-def ngspice(text, folder):
+def outcome(ngspice, text, folder):
     """Voltages and currents by name that ngspice finds for a deck."""
-    if shutil.which("ngspice") is None:
-        pytest.skip("ngspice is not installed: apt-get install ngspice")
     (folder / "deck.cir").write_text(text)
-    command = ["ngspice", "-b", "-r", "out.raw", "deck.cir"]
+    command = [ngspice, "-b", "-r", "out.raw", "deck.cir"]
     environment = {**os.environ, "SPICE_ASCIIRAWFILE": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -560,7 +557,7 @@ def ngspice(text, folder):
     return dict(zip(names, table.T, strict=True))
 
 
-def test_ngspice_runs_a_written_circuit(tmp_path):
+def test_ngspice_runs_a_written_circuit(ngspice, tmp_path):
     elements = [Capacitor(f"C{i}", f"n{i}", "gnd", 1e-12) for i in range(3)]
     elements += [
         JosephsonJunction("J-1", "n0", "n1", 1e-6),
@@ -577,14 +574,14 @@ def test_ngspice_runs_a_written_circuit(tmp_path):
     drives = [CurrentDrive("u", "n0", waveform=Sine(1e-7, 5e9)), CurrentDrive("idle", "n1", "n2")]
     net = Netlist("a → b", elements, drives, initial=Initial(velocities={"n3": 1e-3}))
     text = write(net).removesuffix(".end\n") + ".tran 1p 0.5n uic\n.end\n"
-    found = ngspice(text, tmp_path)
+    found = outcome(ngspice, text, tmp_path)
     assert found["time"][-1] == pytest.approx(0.5e-9)
     assert all(np.isfinite(column).all() for column in found.values())
     # The drive and the flux in x set every node in motion, by microvolts at least.
     assert all(np.abs(found[f"v(n{i})"]).max() > 1e-7 for i in range(4))
 
 
-def test_ngspice_finds_the_currents_of_the_elements(tmp_path):
+def test_ngspice_finds_the_currents_of_the_elements(ngspice, tmp_path):
     """A held voltage makes the branch flux grow as V·t, so each source must supply the element's own current."""
     volts, current, henries, flux = 3e-6, 1e-6, 1e-9, -0.3 * FLUX_QUANTUM
     elements = [
@@ -596,7 +593,7 @@ def test_ngspice_finds_the_currents_of_the_elements(tmp_path):
     ]
     drives = [VoltageDrive(f"V{n}", n, waveform=Constant(volts)) for n in "abcd"]
     drives.append(VoltageDrive("Ve", "e", waveform=Points((0.0, 1e-9), (0.0, 2e-3))))
-    found = ngspice(write(Netlist("held", elements, drives, clock=Clock(1e-13, 10000))), tmp_path)
+    found = outcome(ngspice, write(Netlist("held", elements, drives, clock=Clock(1e-13, 10000))), tmp_path)
     t = found["time"]
     phase, bias = 2 * np.pi * volts * t / FLUX_QUANTUM, np.pi * flux / FLUX_QUANTUM
     roots = [np.roots([1, 0, 1, -v]) for v in found["v(e)"] * 1e-12 / 1e-15]
