@@ -13,12 +13,15 @@ from devices import (
     ArgumentError,
     Capacitor,
     CurrentDrive,
+    Drive,
     Element,
+    FluxDrive,
     ForceDrive,
     Inductor,
     Mass,
     MutualInductance,
     Quantity,
+    SaturableInductor,
     Spring,
     to_si,
 )
@@ -109,6 +112,32 @@ def six_oscillators(*, seed: int = 0) -> Netlist:
     return Netlist("six coupled oscillators", tuple(parts), drives=(ForceDrive("u", "x1"),), targets=("x4",))
 
 
+def recurrent_units(units: int, *, linear: bool, seed: int = 0) -> Netlist:
+    """The Hamiltonian recurrent units of the RHEL paper as circuits, each node a unit with an input of its own.
+
+    Linear: a capacitor and an inductor, driven by a current. Nonlinear: a capacitor, a saturable inductor whose flux
+    bias is the input, and an inductor in parallel, so that dq/dt = −tanh(Aφ + u) − αφ in suitable units.
+    """
+    rng = np.random.default_rng(seed)
+    parts: list[Element] = []
+    drives: list[Drive] = []
+    for i in range(units):
+        node = f"n{i}"
+        draw = [float(x) for x in rng.uniform(0.6, 1.6, 4)]
+        parts.append(Capacitor(f"C{i}", node, "gnd", draw[0] * 1e-12))
+        if linear:
+            parts.append(Inductor(f"L{i}", node, "gnd", draw[1] * 1e-8, trainable=True))
+            drives.append(CurrentDrive(f"u{i}", node))
+        else:
+            own = SaturableInductor(
+                f"S{i}", node, "gnd", draw[1] * 1e-8, draw[2] * 1e-7, trainable=["inductance", "saturation_current"]
+            )
+            parts += [own, Inductor(f"L{i}", node, "gnd", draw[3] * 2e-8, trainable=True)]
+            drives.append(FluxDrive(f"u{i}", own.name))
+    name = f"{units} {'linear' if linear else 'nonlinear'} recurrent units"
+    return Netlist(name, tuple(parts), drives=tuple(drives), targets=tuple(f"n{i}" for i in range(units)))
+
+
 def _spread(spread: float, seed: int) -> Spread:
     if not 0 <= spread < 1:
         raise ArgumentError(f"Argument `spread` must lie in [0, 1), but is {spread}")
@@ -116,4 +145,4 @@ def _spread(spread: float, seed: int) -> Spread:
     return lambda value: value if spread == 0 else float(value * rng.uniform(1 - spread, 1 + spread))
 
 
-__all__ = ["all_to_all", "circuit", "grid", "ladder", "random_regular", "ring", "six_oscillators"]
+__all__ = ["all_to_all", "circuit", "grid", "ladder", "random_regular", "recurrent_units", "ring", "six_oscillators"]

@@ -23,6 +23,7 @@ def to_graph(netlist: Netlist) -> nx.MultiGraph:
         targets=netlist.targets,
         initial=netlist.initial,
         clock=netlist.clock,
+        settings=netlist.settings,
         order=tuple(e.name for e in netlist.elements),
     )
     graph.add_node(netlist.ground, domain=None)
@@ -50,5 +51,6 @@ def from_graph(graph: nx.MultiGraph) -> Netlist:
     elements += given.get("others", ())
     rank = {name: i for i, name in enumerate(given.get("order", ()))}
     elements.sort(key=lambda e: rank.get(e.name, len(rank)))
-    keep = {k: given[k] for k in ("drives", "probes", "targets", "ground", "initial", "clock") if k in given}
+    fields = ("drives", "probes", "targets", "ground", "initial", "clock", "settings")
+    keep = {k: given[k] for k in fields if k in given}
     return Netlist(given.get("name") or "graph", elements, **keep)

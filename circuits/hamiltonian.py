@@ -7,7 +7,7 @@ result. Positions q and momenta p are (n, batch…), inputs u (m, batch…); the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,20 +19,32 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from circuits.assemble import Assembly, Group, inertias
-from circuits.operators import Inverse, Reader, lanes, matrix_of, times
+from circuits.operators import Inverse, Inverted, Reader, lanes, matrix_of, times
 from devices import Values
 
 Array = Any
 Theta = Mapping[str, Array]
+
+INERTIA, COMPLIANCE = "inertia", "compliance"
+"""Names of the weights of the two matrices, beside those of the parameters."""
 
 
 class Prepared(NamedTuple):
     """Theta with everything that is computed from it once per pass."""
 
     theta: Theta
-    inertia: Array
-    compliance: Array | None
+    inertia: Inverted
+    compliance: Inverted | None
     massless: Array | None
+
+    def using(self, weights: Mapping[str, Array]) -> Prepared:
+        """The same inverses with other weights, as far as the energy and its derivatives by them go."""
+        theta = {k: weights.get(k, v) for k, v in self.theta.items()}
+        inertia = self.inertia._replace(weights=weights.get(INERTIA, self.inertia.weights))
+        compliance = self.compliance
+        if compliance is not None:
+            compliance = compliance._replace(weights=weights.get(COMPLIANCE, compliance.weights))
+        return self._replace(theta=theta, inertia=inertia, compliance=compliance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,36 +120,66 @@ class Hamiltonian:
         """Names of the coordinates: the nodes they belong to."""
         return self.assembly.coordinates.dynamic
 
+    @property
+    def lossy(self) -> tuple[str, ...]:
+        """Types of its elements that dissipate."""
+        return tuple(self.assembly.loss)
+
+    @property
+    def input_parity(self) -> NDArray[np.float64]:
+        """±1 by input channel: all even, see `devices.drives`."""
+        return np.ones(self.inputs)
+
+    @property
+    def theta_parity(self) -> Mapping[str, float]:
+        """−1 by name for parameters that are odd under time reversal: elements with such are refused."""
+        return {}
+
     def theta(self, dtype: Any = None) -> dict[str, Array]:
         """Nominal parameters, dimensionless."""
         return {k: jnp.asarray(v, dtype) for k, v in self.assembly.theta.items()}
 
     # Energy ------------------------------------------------------------------------------------------------------
 
-    def prepare(self, theta: Theta) -> Prepared:
-        """Inverse matrices for these parameters; if any of them is batched, all are."""
+    def weights(self, theta: Theta) -> dict[str, Array]:
+        """What the energy at given q and p depends on: theta, and the entries of the matrices that are inverted.
+
+        If any parameter is batched, all are.
+        """
         batch = next((v.shape[1:] for v in theta.values() if jnp.ndim(v) == 2), ())
         if batch:
             theta = {k: jnp.broadcast_to(lanes(v, jnp.zeros((1, 1))), (v.shape[0], *batch)) for k, v in theta.items()}
-        groups = self.assembly.groups
-        inertia = self.inverse.prepare(_inertia_weights(groups, self.assembly.inertia, theta))
-        compliance = None
+        weights = {**theta, INERTIA: _inertia_weights(self.assembly.groups, self.assembly.inertia, theta)}
         if self.compliance is not None:
-            compliance = self.compliance.prepare(self._inductances(theta))
-        prepared = Prepared(theta, inertia, compliance, None)
+            weights[COMPLIANCE] = self._inductances(theta)
+        return weights
+
+    def moved_by(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Names of the weights that depend on these parameters."""
+        types = {key.split(".")[0] for key in keys}
+        matrices = [INERTIA] if types & set(self.assembly.inertia) else []
+        if self.compliance is not None and types & {"inductor", "mutual"}:
+            matrices.append(COMPLIANCE)
+        return (*keys, *matrices)
+
+    def prepare(self, theta: Theta) -> Prepared:
+        """Inverse matrices for these parameters."""
+        weights = self.weights(theta)
+        inertia = self.inverse.prepare(weights[INERTIA])
+        compliance = None if self.compliance is None else self.compliance.prepare(weights[COMPLIANCE])
+        prepared = Prepared({k: weights[k] for k in theta}, inertia, compliance, None)
         if self.assembly.coordinates.massless:
             prepared = prepared._replace(massless=self._massless_inverse(prepared))
         return prepared
 
-    def kinetic(self, p: Array, prepared: Prepared) -> Array:
-        """T(p), shape (batch…)."""
+    def kinetic(self, p: Array, prepared: Prepared, u: Array | None = None) -> Array:
+        """T(p), shape (batch…); no drive of a circuit enters it."""
         total = jnp.zeros(p.shape[1:], p.dtype)
         if len(self.quadratic):
-            massive = self._massive(p)
-            total = jnp.sum(massive * self.inverse.solve(prepared.inertia, massive), axis=0) / 2
+            total = self.inverse.energy(prepared.inertia, self._massive(p))
         return total + self._nonquadratic(p, prepared)
 
-    def velocity(self, p: Array, prepared: Prepared) -> Array:
+    def velocity(self, p: Array, prepared: Prepared, u: Array | None = None) -> Array:
         """∂T/∂p, shape (n, batch…)."""
         result = jnp.zeros_like(p)
         if len(self.quadratic):
@@ -179,7 +221,7 @@ class Hamiltonian:
             lanes(jnp.asarray(np.random.default_rng(0).normal(size=self.inverse.size)), weights),
             (self.inverse.size, *weights.shape[1:]),
         ).astype(weights.dtype)
-        residual = self.inverse.apply(weights, self.inverse.solve(weights, x)) - x
+        residual = self.inverse.apply(weights, self.inverse.solve(self.inverse.prepare(weights), x)) - x
         return float(jnp.linalg.norm(residual) / jnp.linalg.norm(x))
 
     # Readout -----------------------------------------------------------------------------------------------------
@@ -233,9 +275,9 @@ class Hamiltonian:
             group = self.assembly.groups[name]
             parts = tuple(b[rows_of] for rows_of in rows)
             values = _values(group, prepared.theta, b)
-            if name == "inductor" and self.compliance is not None:
+            if name == "inductor" and self.compliance is not None and prepared.compliance is not None:
                 flux = parts[0] - values.flux
-                total = total + jnp.sum(flux * self.compliance.solve(prepared.compliance, flux), axis=0) / 2
+                total = total + self.compliance.energy(prepared.compliance, flux)
             else:
                 total = total + jnp.sum(group.kind.potential(parts, values), axis=0)
         if self.injection is not None:

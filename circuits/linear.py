@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import scipy.sparse.linalg as sla
 from numpy.typing import NDArray
 
 from circuits.assemble import Assembly, Group, inertia_matrix
-from devices import Values
+from devices import Element, Values
 
 DENSE_MODES = 1500
 """Largest number of coordinates whose modes are all computed."""
@@ -56,7 +57,7 @@ def stiffness_matrix(assembly: Assembly, at: Vector | None = None, *, largest: b
                 total = total + block.T @ sp.diags_array(np.broadcast_to(k, (count,))) @ block
             continue
         point = np.zeros(n) if at is None else at
-        hessian = _hessian(group, assembly.theta, [block @ point for block in blocks])
+        hessian = curvature(group, assembly.theta, [block @ point for block in blocks])
         for i, first in enumerate(blocks):
             for j, second in enumerate(blocks):
                 total = total + first.T @ sp.diags_array(hessian[:, i, j]) @ second
@@ -181,15 +182,18 @@ def _squares(
     return np.concatenate([low, high]), False
 
 
-def _hessian(group: Group, theta: Mapping[str, Any], b: list[Vector]) -> NDArray[np.float64]:
+def curvature(group: Group, theta: Mapping[str, Any], b: list[Vector]) -> NDArray[np.float64]:
     """Second derivatives of each element's energy in its branches, (count, branches, branches)."""
+    parameters = {k: np.asarray(theta[group.key(k)]) for k in group.kind.parameters}
+    return np.asarray(_curvature(group.kind)(np.stack(b, axis=1), parameters, dict(group.constants)))  # type: ignore[arg-type]
+
+
+@cache
+def _curvature(kind: type[Element]) -> Callable[..., Any]:
+    """One compiled program per type of element, however many circuits it is in."""
     import jax
-    import jax.numpy as jnp
 
-    potential = group.kind.potential
+    def energy(x: Any, parameters: Mapping[str, Any], constants: Mapping[str, Any]) -> Any:
+        return kind.potential(tuple(x), Values(**parameters, **constants))
 
-    def energy(x: Any, parameters: Mapping[str, Any]) -> Any:
-        return potential(tuple(x), Values(**parameters, **group.constants))
-
-    parameters = {k: jnp.asarray(theta[group.key(k)]) for k in group.kind.parameters}
-    return np.asarray(jax.vmap(jax.hessian(energy))(jnp.stack([jnp.asarray(x) for x in b], axis=1), parameters))
+    return jax.jit(jax.vmap(jax.hessian(energy), in_axes=(0, 0, None)))

@@ -98,6 +98,8 @@ class Netlist:
     ground: str = "gnd"
     initial: Initial = field(default_factory=Initial)
     clock: Clock = field(default_factory=Clock)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Sections of the design file for those who learn on it, such as `learning` and `task`; not read here."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or len(self.name) > 200 or not self.name.isprintable():

@@ -28,7 +28,7 @@ from devices.element import (
     Values,
     nearest,
 )
-from devices.errors import ArgumentError
+from devices.errors import ArgumentError, refuse_unless_positive
 from devices.mechanical import Damper, DuffingSpring, Mass, Spring
 from devices.refused import DiodeVaractor, Gyrator, OffsetCharge
 from devices.units import Quantity, UnitError, dimension, to_si, to_text
@@ -82,6 +82,7 @@ __all__ = [
     "Waveform",
     "dimension",
     "nearest",
+    "refuse_unless_positive",
     "to_si",
     "to_text",
 ]

@@ -5,11 +5,17 @@ from typing import TYPE_CHECKING
 from devices.lazy import lazy
 
 if TYPE_CHECKING:
-    from rhel_hw.baselines import BPTT
+    from rhel_hw.baselines import BPTT, SPSA, Adjoint, FiniteDifferences, RHELLimit, ShuffledCredit
+    from rhel_hw.blackbox import BlackBox, FreeFlight, KnobMomentum
+    from rhel_hw.continuous import ContinuousAdjoint, ContinuousProblem, ContinuousRHEL
     from rhel_hw.excitation import band_limited
+    from rhel_hw.heb import HEB
     from rhel_hw.integrators import Integrator, Leapfrog, Yoshida4, Yoshida6
-    from rhel_hw.losses import FinalMSE, TrajectoryMSE, target_rows
-    from rhel_hw.rhel import RHEL, Centred, Gradient, MomentumFlip, OneSided, Problem, RHELLimit, Richardson, SignFlip
+    from rhel_hw.losses import FinalMSE, Loss, PooledCrossEntropy, TrajectoryMSE, targets_of
+    from rhel_hw.nudging import Recorded, SelfConsistent
+    from rhel_hw.operations import Centred, Hold, MomentumFlip, OneSided, Reprepare, Richardson, SignFlip
+    from rhel_hw.problem import Gradient, Problem
+    from rhel_hw.rhel import RHEL
     from rhel_hw.simulation import (
         Audit,
         DivergedError,
@@ -20,25 +26,22 @@ if TYPE_CHECKING:
         simulate,
         simulate_design,
     )
+    from rhel_hw.tasks import Teacher
 
 __getattr__ = lazy(
     __name__,
     {
-        "rhel_hw.baselines": ("BPTT",),
+        "rhel_hw.baselines": ("BPTT", "SPSA", "Adjoint", "FiniteDifferences", "RHELLimit", "ShuffledCredit"),
+        "rhel_hw.blackbox": ("BlackBox", "FreeFlight", "KnobMomentum"),
+        "rhel_hw.continuous": ("ContinuousAdjoint", "ContinuousProblem", "ContinuousRHEL"),
         "rhel_hw.excitation": ("band_limited",),
+        "rhel_hw.heb": ("HEB",),
         "rhel_hw.integrators": ("Integrator", "Leapfrog", "Yoshida4", "Yoshida6"),
-        "rhel_hw.losses": ("FinalMSE", "TrajectoryMSE", "target_rows"),
-        "rhel_hw.rhel": (
-            "RHEL",
-            "Centred",
-            "Gradient",
-            "MomentumFlip",
-            "OneSided",
-            "Problem",
-            "RHELLimit",
-            "Richardson",
-            "SignFlip",
-        ),
+        "rhel_hw.losses": ("FinalMSE", "Loss", "PooledCrossEntropy", "TrajectoryMSE", "targets_of"),
+        "rhel_hw.nudging": ("Recorded", "SelfConsistent"),
+        "rhel_hw.operations": ("Centred", "Hold", "MomentumFlip", "OneSided", "Reprepare", "Richardson", "SignFlip"),
+        "rhel_hw.problem": ("Gradient", "Problem"),
+        "rhel_hw.rhel": ("RHEL",),
         "rhel_hw.simulation": (
             "Audit",
             "DivergedError",
@@ -49,26 +52,45 @@ __getattr__ = lazy(
             "simulate",
             "simulate_design",
         ),
+        "rhel_hw.tasks": ("Teacher",),
     },
 )
 
 __all__ = [
     "BPTT",
+    "HEB",
     "RHEL",
+    "SPSA",
+    "Adjoint",
     "Audit",
+    "BlackBox",
     "Centred",
+    "ContinuousAdjoint",
+    "ContinuousProblem",
+    "ContinuousRHEL",
     "DivergedError",
     "FinalMSE",
+    "FiniteDifferences",
+    "FreeFlight",
     "Gradient",
+    "Hold",
     "Integrator",
     "Keep",
+    "KnobMomentum",
     "Leapfrog",
+    "Loss",
     "MomentumFlip",
     "OneSided",
+    "PooledCrossEntropy",
     "Problem",
     "RHELLimit",
+    "Recorded",
+    "Reprepare",
     "Richardson",
+    "SelfConsistent",
+    "ShuffledCredit",
     "SignFlip",
+    "Teacher",
     "Trajectory",
     "TrajectoryMSE",
     "Yoshida4",
@@ -78,5 +100,5 @@ __all__ = [
     "reverse",
     "simulate",
     "simulate_design",
-    "target_rows",
+    "targets_of",
 ]

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from circuits import Design
+from circuits.state import sample_drives
 from devices import ArgumentError
 
 LINES = 32
 """Number of spectral lines of a band-limited stimulus."""
+
+
+KICK = 0.3
+"""Momentum given to the first coordinate of a circuit that nothing else moves, dimensionless."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stimulus:
+    """What makes a circuit move."""
+
+    waveforms: dict[str, NDArray[np.float64]]
+    """In SI by drive, one value per step; a drive that is not named is silent."""
+    state: tuple[Any, Any]
+    """Positions and momenta at the start, dimensionless."""
+    words: str
+
+
+def stimulus(design: Design, *, seed: int = 0, own: bool = True) -> Stimulus:
+    """The design's own stimulus, or one that makes it move; `own = False` prefers noise on the drives."""
+    state = design.initial_state()
+    initial, drives = design.netlist.initial, design.netlist.drives
+    if own and any(d.waveform for d in drives):
+        return Stimulus(sample_drives(design), state, "the design's own waveforms")
+    if own and (initial.positions or initial.momenta or initial.velocities):
+        return Stimulus({}, state, "the design's own initial state")
+    if drives:
+        words = f"band-limited noise on every drive, seed {seed}"
+        return Stimulus(band_limited(design, seed=seed), state, words)
+    q, p = state
+    words = f"a kick to {design.hamiltonian.names[0]} (the design has neither drive nor initial state)"
+    return Stimulus({}, (q, p.at[0].add(KICK)), words)
 
 
 def band_limited(design: Design, *, seed: int = 0, amplitude: float = 0.1) -> dict[str, NDArray[np.float64]]:

@@ -6,6 +6,7 @@ it is the same, so flipping the momenta retraces it exactly: docs/physics.md, se
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,10 +16,59 @@ Array = Any
 
 
 class Energy(Protocol):
-    """What an integrator needs of a Hamiltonian."""
+    """A separable energy T(p) + V(q), batch last, as integrators and learning use it."""
 
-    def velocity(self, p: Array, prepared: Any) -> Array:
+    @property
+    def size(self) -> int:
+        """Number of coordinates, n."""
+        ...
+
+    @property
+    def inputs(self) -> int:
+        """Number of input channels, m."""
+        ...
+
+    def theta(self, dtype: Any = None) -> dict[str, Array]:
+        """Nominal parameters by name."""
+        ...
+
+    @property
+    def lossy(self) -> tuple[str, ...]:
+        """What in it dissipates, if anything does."""
+        ...
+
+    @property
+    def input_parity(self) -> Array:
+        """±1 by input channel, (m,): what becomes of it when time is reversed."""
+        ...
+
+    @property
+    def theta_parity(self) -> Mapping[str, float]:
+        """−1 by name for parameters that change sign when time is reversed."""
+        ...
+
+    def weights(self, theta: Mapping[str, Array]) -> dict[str, Array]:
+        """What T and V at given q and p depend on, by name."""
+        ...
+
+    def moved_by(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Names of the weights that depend on these parameters."""
+        ...
+
+    def prepare(self, theta: Mapping[str, Array]) -> Any:
+        """Whatever is computed from the parameters once per pass; `using(weights)` puts weights in their place."""
+        ...
+
+    def kinetic(self, p: Array, prepared: Any, u: Array | None = None) -> Array:
+        """T."""
+        ...
+
+    def velocity(self, p: Array, prepared: Any, u: Array | None = None) -> Array:
         """∂T/∂p."""
+        ...
+
+    def potential(self, q: Array, prepared: Any, u: Array) -> Array:
+        """V."""
         ...
 
     def force(self, q: Array, prepared: Any, u: Array) -> Array:
@@ -52,15 +102,23 @@ class Integrator:
         self, energy: Energy, q: Array, p: Array, prepared: Any, u: Array, step: Array
     ) -> tuple[Array, Array, Substeps]:
         """State after one step with input u held constant, and where it was on the way."""
-        kicks, momenta = [], []
+        inside = self.open(energy, q, p, prepared, u, step)
+        return *self.close(energy, inside, prepared, u, step), inside
+
+    def open(self, energy: Energy, q: Array, p: Array, prepared: Any, u: Array, step: Array) -> Substeps:
+        """A step up to and including its last kick."""
+        kicks, momenta = [], [p]
         for drift, length in zip(self.drifts, self.lengths, strict=False):
-            momenta.append(p)
-            q = q + drift * step * energy.velocity(p, prepared)
+            q = q + drift * step * energy.velocity(p, prepared, u)
             kicks.append(q)
             p = p + length * step * energy.force(q, prepared, u)
-        momenta.append(p)
-        q = q + self.drifts[-1] * step * energy.velocity(p, prepared)
-        return q, p, Substeps(tuple(kicks), tuple(momenta))
+            momenta.append(p)
+        return Substeps(tuple(kicks), tuple(momenta))
+
+    def close(self, energy: Energy, inside: Substeps, prepared: Any, u: Array, step: Array) -> tuple[Array, Array]:
+        """State at the end of a step that was opened."""
+        p = inside.momenta[-1]
+        return inside.kicks[-1] + self.drifts[-1] * step * energy.velocity(p, prepared, u), p
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,11 @@ def decay_of(hamiltonian: Hamiltonian, prepared: Prepared, time: Array) -> Decay
     groups = [assembly.groups[name] for name in assembly.loss]
     conductance = jnp.concatenate([g.kind.conductance(g.values(prepared.theta)) for g in groups if g.kind.conductance])
     batch, dtype = conductance.shape[1:], conductance.dtype
-    alone = np.all(np.diff(rows.indptr) == 1) and hamiltonian.inverse.diagonal is not None
+    alone = np.all(np.diff(rows.indptr) == 1) and hamiltonian.inverse.diagonal
     if alone and len(hamiltonian.quadratic) == n:
         entries = lanes(jnp.asarray(rows.data**2, dtype), conductance) * conductance
         rates = jnp.zeros((n, *batch), dtype).at[rows.indices].add(entries)
-        return Decay(factors=jnp.exp(-time * rates * prepared.inertia[:n]))
+        return Decay(factors=jnp.exp(-time * rates * prepared.inertia.solver[:n]))
     A = jnp.asarray(rows.toarray(), dtype)
     G = jnp.einsum("ei,e...,ej->...ij", A, conductance, A)
     speeds = matrix_of(lambda p: hamiltonian.velocity(p, prepared), n, batch, dtype)

@@ -1,63 +1,102 @@
 """Losses over a trajectory: what an echo is nudged by.
 
-A loss is a sum over steps of ℓ(q, p, data) of the state at the end of the step, averaged over the batch. `final` ones
-have a single term, at the end. All are dimensionless functions of dimensionless states.
+Most are sums over steps of ℓ(q, p, data) of the state at the end of the step; `When` says which states count. All are
+averaged over the batch, and are dimensionless functions of dimensionless states (n, batch…).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse as sp
 
 from circuits import Design
-from devices import ArgumentError
+from circuits.operators import Reader, lanes
+from devices import ArgumentError, refuse_unless_positive
 
 Array = Any
+Slopes = tuple[Array | None, Array | None]
+"""∂ℓ/∂q and ∂ℓ/∂p, each (n, batch…), None where ℓ does not depend on it."""
+
+
+class When(Enum):
+    """Which states a loss looks at."""
+
+    RUNNING = "the end of every step"
+    FINAL = "the last state"
+    POOLED = "the mean over all steps"
 
 
 @dataclass(frozen=True, eq=False)
 class Loss(ABC):
-    """Base of all losses."""
+    """Base of all losses. A new one defines `data`, `check` and `at`."""
 
-    even: ClassVar[bool] = True
-    """Whether ℓ does not change when the momenta are flipped; only self-consistent nudging needs that."""
-    final: ClassVar[bool] = False
-    """Whether only the last state counts."""
+    when: ClassVar[When] = When.RUNNING
 
     @abstractmethod
-    def data(self) -> Array:
-        """What `at` takes beside the state: (steps, …) for running losses, (…) for final ones."""
+    def data(self) -> Any:
+        """What `at` takes beside the state: arrays, with a leading axis of steps if the loss is running."""
 
     @abstractmethod
-    def at(self, q: Array, p: Array, data: Array) -> Array:
-        """ℓ of a state (n, batch…), shape (batch…)."""
+    def check(self, steps: int, size: int, batch: int) -> None:
+        """Refuse a run of this many steps, coordinates and lanes that the loss does not fit."""
 
-    def slope(self, q: Array, p: Array, data: Array) -> tuple[Array, Array]:
-        """∂ℓ/∂q and ∂ℓ/∂p, each (n, batch…): the nudges."""
-        by_q, by_p = jax.grad(lambda a, b: jnp.sum(self.at(a, b, data)), argnums=(0, 1))(q, p)
+    @abstractmethod
+    def at(self, q: Array, p: Array, data: Any) -> Array:
+        """ℓ of a state (n, batch…), or of the mean state, shape (batch…)."""
+
+    def errors(self, q: Array, p: Array, data: Any) -> Any:
+        """What is recorded on the free pass so that `slopes` can nudge the echo."""
+        return jax.grad(lambda a, b: jnp.sum(self.at(a, b, data)), argnums=(0, 1))(q, p)
+
+    def slopes(self, errors: Any) -> Slopes:
+        """Nudges from recorded errors."""
+        by_q, by_p = errors
         return by_q, by_p
 
 
 @dataclass(frozen=True, eq=False)
 class _Read(Loss):
-    """A loss of the positions of some nodes, as rows of coordinates."""
+    """A loss of the positions of some nodes: only their errors are recorded, not a slope for every coordinate."""
 
-    rows: Array
-    """(targets, n)"""
+    reader: Reader = field(metadata={"static": True})
+    """From coordinates to targets."""
     targets: Array
 
     def data(self) -> Array:
         """The wanted positions."""
         return self.targets
 
-    def read(self, q: Array) -> Array:
-        """Positions of the targets, (targets, batch…)."""
-        return jnp.asarray(self.rows, q.dtype) @ q
+    def check(self, steps: int, size: int, batch: int) -> None:
+        """Refuse targets of another shape."""
+        lead = (steps,) if self.when is When.RUNNING else ()
+        shape = (*lead, self.reader.rows)
+        if self.reader.columns != size:
+            raise ArgumentError(
+                f"Argument `reader` must read {size} coordinates, but reads {self.reader.columns}: "
+                "make it with targets_of(design)"
+            )
+        if jnp.shape(self.targets) not in (shape, (*shape, batch)):
+            raise ArgumentError(
+                f"Argument `targets` must have shape {shape} or {(*shape, batch)}, but has {jnp.shape(self.targets)}"
+            )
+        if not bool(jnp.all(jnp.isfinite(jnp.asarray(self.targets)))):
+            raise ArgumentError("Argument `targets` must be finite, but holds NaN or infinity")
+
+    def distance(self, q: Array, data: Array) -> Array:
+        """Read positions minus wanted ones, (targets, batch…)."""
+        read = self.reader(q)
+        return read - lanes(data, read)
+
+    def slopes(self, errors: Array) -> Slopes:
+        """Errors of targets, spread over the coordinates they are read from."""
+        return self.reader.transpose(errors), None
 
 
 @jax.tree_util.register_dataclass
@@ -67,9 +106,15 @@ class TrajectoryMSE(_Read):
 
     def at(self, q: Array, p: Array, data: Array) -> Array:
         """ℓ of a state."""
-        wanted = jnp.reshape(data, data.shape + (1,) * (q.ndim - data.ndim))
-        steps, count = self.targets.shape[:2]
-        return jnp.sum((self.read(q) - wanted) ** 2, axis=0) / (2 * steps * count)
+        return jnp.sum(self.distance(q, data) ** 2, axis=0) / (2 * self._count)
+
+    def errors(self, q: Array, p: Array, data: Array) -> Array:
+        """Weighted distances, (targets, batch…)."""
+        return self.distance(q, data) / self._count
+
+    @property
+    def _count(self) -> int:
+        return int(np.prod(self.targets.shape[:2]))
 
 
 @jax.tree_util.register_dataclass
@@ -77,23 +122,66 @@ class TrajectoryMSE(_Read):
 class FinalMSE(_Read):
     """½·mean over targets of the squared distance from wanted positions (targets[, batch]) at the end."""
 
-    final = True
+    when = When.FINAL
 
     def at(self, q: Array, p: Array, data: Array) -> Array:
-        """ℓ of a state."""
-        wanted = jnp.reshape(data, data.shape + (1,) * (q.ndim - data.ndim))
-        return jnp.sum((self.read(q) - wanted) ** 2, axis=0) / (2 * self.targets.shape[0])
+        """ℓ of the last state."""
+        return jnp.sum(self.distance(q, data) ** 2, axis=0) / (2 * self.reader.rows)
+
+    def errors(self, q: Array, p: Array, data: Array) -> Array:
+        """Weighted distances, (targets, batch…)."""
+        return self.distance(q, data) / self.reader.rows
 
 
-def target_rows(design: Design) -> np.ndarray[Any, Any]:
-    """Rows that read the positions of the design's targets from its coordinates, in units of their domain."""
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class PooledCrossEntropy(_Read):
+    """Cross-entropy of softmax(sharpness · mean position): one target per class, `targets` are labels (batch,)."""
+
+    sharpness: Array = 1.0
+    when = When.POOLED
+
+    def check(self, steps: int, size: int, batch: int) -> None:
+        """Refuse labels that are not classes."""
+        labels = np.asarray(self.targets)
+        if self.reader.columns != size or self.reader.rows < 2:
+            raise ArgumentError(
+                f"Argument `reader` must read at least 2 classes from {size} coordinates, but reads {self.reader.rows} "
+                f"from {self.reader.columns}"
+            )
+        if labels.shape != (batch,):
+            raise ArgumentError(f"Argument `targets` must have shape {(batch,)}, but has {labels.shape}")
+        if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0 or labels.max() >= self.reader.rows:
+            raise ArgumentError(f"Argument `targets` must be whole numbers from 0 to {self.reader.rows - 1}")
+        refuse_unless_positive(sharpness=self.sharpness)
+
+    def at(self, q: Array, p: Array, data: Array) -> Array:
+        """ℓ of the mean state."""
+        read = self.sharpness * self.reader(q)
+        return -jnp.sum(self._wanted(data, read) * jax.nn.log_softmax(read, axis=0), axis=0)
+
+    def errors(self, q: Array, p: Array, data: Array) -> Array:
+        """Probabilities minus what they should be, (classes, batch…)."""
+        read = self.sharpness * self.reader(q)
+        return self.sharpness * (jax.nn.softmax(read, axis=0) - self._wanted(data, read))
+
+    def _wanted(self, labels: Array, like: Array) -> Array:
+        """One at the label, zero elsewhere."""
+        classes = jnp.arange(self.reader.rows)[:, None]
+        return lanes((classes == labels).astype(like.dtype), like)
+
+
+def targets_of(design: Design) -> Reader:
+    """What reads the positions of the design's targets from its coordinates, in units of their domain."""
+    if not design.netlist.targets:
+        raise ArgumentError("Argument `design` must have targets, but has none: add [targets.y] with a node")
     coordinates = design.assembly.coordinates
-    rows = (coordinates.W.toarray() * design.assembly.factors)[:, : len(coordinates.dynamic)]
+    rows = (coordinates.W @ sp.diags_array(design.assembly.factors)).tocsr()[:, : len(coordinates.dynamic)]
     place = {n: i for i, n in enumerate(coordinates.nodes)}
     loose = {n for group in (*coordinates.massless, *coordinates.cyclic) for n in group}
     for target in design.netlist.targets:
-        if target.node in loose:
+        if target.node in loose or target.node not in place:
             raise ArgumentError(
                 f"Argument `design` must have targets at nodes that move by themselves, but {target.node} does not"
             )
-    return np.array([rows[place[t.node]] for t in design.netlist.targets])
+    return Reader.of(rows[[place[t.node] for t in design.netlist.targets]].tocsr())

@@ -1,315 +1,165 @@
 """Recurrent Hamiltonian Echo Learning on a compiled Hamiltonian.
 
-A free pass records the nudges y = ∂ℓ/∂(q, p); the momenta are flipped, the inputs played backwards, and the state is
-nudged by ±ε·y after every step. Differences of ∂H/∂θ between the echoes are the gradient: docs/physics.md, section 6.
-Echoes of all signs run as one batch, and sums are accumulated, so that nothing is stored per step but the nudges.
+A free pass, then the same circuit run backwards with small nudges towards and away from lower loss. Differences of
+∂H/∂θ between the echoes are the gradient: docs/physics.md, section 6.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from circuits.hamiltonian import Hamiltonian, Theta
-from rhel_hw.integrators import Integrator, Leapfrog
+from devices import ArgumentError, refuse_unless_positive
+from rhel_hw.integrators import Energy, Integrator
 from rhel_hw.losses import Loss
+from rhel_hw.nudging import Nudging, Recorded
+from rhel_hw.operations import Centred, Hold, MomentumFlip, Operation, Protocol, Stencil
+from rhel_hw.passes import Excursion, Sums, Wanted, echo, excursion, free_pass
+from rhel_hw.problem import INPUTS, STEP, Gradient, Parts, Problem, Program
 
 Array = Any
 State = tuple[Array, Array]
+Theta = Mapping[str, Array]
 
-
-# What is asked ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A loss on a run: what every gradient estimator is given. Dimensionless, batch last."""
-
-    hamiltonian: Hamiltonian
-    theta: Theta
-    inputs: Array
-    """(steps, channels, batch)"""
-    step: Array
-    state: State
-    """Positions and momenta, (n, batch) each."""
-    loss: Loss
-    integrator: Integrator = field(default_factory=Leapfrog)
-
-
-@dataclass(frozen=True, eq=False)
-class Gradient:
-    """Derivatives of the loss, averaged over the batch; inputs and state keep their shapes."""
-
-    loss: Array
-    theta: Mapping[str, Array]
-    inputs: Array
-    state: State
-    step: Array
-    passes: int
-
-    @classmethod
-    def of(cls, loss: Array, parts: tuple[Any, ...], *, passes: int) -> Gradient:
-        """Gradient from its parts by theta, inputs, state and step."""
-        theta, inputs, state, step = parts
-        return cls(loss, theta, inputs, state, step, passes)
-
-
-# How it is answered -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Stencil:
-    """A difference quotient in ε: Σ weights·X(points·ε)/ε ≈ dX/dε with an error of order `order`."""
-
-    points: ClassVar[tuple[float, ...]]
-    weights: ClassVar[tuple[float, ...]]
-    order: ClassVar[int]
-
-
-@dataclass(frozen=True)
-class Centred(Stencil):
-    """Two echoes of opposite sign."""
-
-    points = (1.0, -1.0)
-    weights = (1 / 2, -1 / 2)
-    order = 2
-
-
-@dataclass(frozen=True)
-class OneSided(Stencil):
-    """One nudged echo, one free."""
-
-    points = (1.0, 0.0)
-    weights = (1.0, -1.0)
-    order = 1
-
-
-@dataclass(frozen=True)
-class Richardson(Stencil):
-    """Four echoes, (4D(ε) − D(2ε))/3 of the centred quotient D."""
-
-    points = (1.0, -1.0, 2.0, -2.0)
-    weights = (2 / 3, -2 / 3, -1 / 12, 1 / 12)
-    order = 4
-
-
-@dataclass(frozen=True)
-class Operation(ABC):
-    """How an echo is made: what happens to the momenta and to time, and the signs that follow."""
-
-    flip: ClassVar[float]
-    """Factor on the momenta at the start of the echo."""
-    time: ClassVar[float]
-    """Factor on the time step: −1 runs with −H."""
-
-    @staticmethod
-    @abstractmethod
-    def nudge(slope: State) -> State:
-        """Displacement of (q, p) per ε."""
-
-    @staticmethod
-    @abstractmethod
-    def sensitivity(displacement: State) -> State:
-        """dL/d(q, p) at the start of the run from the displacement per ε at the end of the echo."""
-
-
-@dataclass(frozen=True)
-class MomentumFlip(Operation):
-    """Flip the momenta and let the same circuit run: needs H even in momentum."""
-
-    flip = -1.0
-    time = 1.0
-
-    @staticmethod
-    def nudge(slope: State) -> State:
-        """(∂ℓ/∂p, ∂ℓ/∂q)."""
-        return slope[1], slope[0]
-
-    @staticmethod
-    def sensitivity(displacement: State) -> State:
-        """Positions answer for momenta and momenta for positions."""
-        return displacement[1], displacement[0]
-
-
-@dataclass(frozen=True)
-class SignFlip(Operation):
-    """Run with −H instead: needs hardware that can invert every sign, but no evenness."""
-
-    flip = 1.0
-    time = -1.0
-
-    @staticmethod
-    def nudge(slope: State) -> State:
-        """(−∂ℓ/∂p, ∂ℓ/∂q)."""
-        return -slope[1], slope[0]
-
-    @staticmethod
-    def sensitivity(displacement: State) -> State:
-        """J applied to the displacement."""
-        return displacement[1], -displacement[0]
+PILOTS = 8
+"""Most pilots that the search for a nudging strength may take."""
 
 
 @dataclass(frozen=True)
 class RHEL:
-    """Echo learning with recorded nudges; γ·ε is what the physics sees."""
+    """Echo learning. γ scales the loss during the echo and is divided out after: γ·ε is what the physics sees.
+
+    With ``gamma="auto"``, pilot echoes choose γ so that the echoes stray from the free run by the fraction
+    `displacement` of the state's own spread.
+    """
 
     epsilon: float = 1e-3
-    gamma: float = 1.0
+    gamma: float | Literal["auto"] = 1.0
     stencil: Stencil = field(default_factory=Centred)
     operation: Operation = field(default_factory=MomentumFlip)
+    nudging: Nudging = field(default_factory=Recorded)
+    protocol: Protocol = field(default_factory=Hold)
+    displacement: float = 0.01
+
+    def __post_init__(self) -> None:
+        refuse_unless_positive(epsilon=self.epsilon, displacement=self.displacement)
+        if self.gamma != "auto":
+            refuse_unless_positive(gamma=self.gamma)
+        kinds = (("stencil", Stencil), ("operation", Operation), ("nudging", Nudging), ("protocol", Protocol))
+        for name, kind in kinds:
+            if not isinstance(getattr(self, name), kind):
+                raise ArgumentError(f"Argument `{name}` must be a {kind.__name__}, but is {getattr(self, name)!r}")
 
     def gradient(self, problem: Problem) -> Gradient:
-        """Gradient by echoes of both signs."""
-        loss, gradient = _by_echoes(
-            problem.hamiltonian, problem.integrator, problem.loss, self.stencil, self.operation, problem.theta,
-            problem.inputs, problem.state, problem.step, jnp.asarray(self.epsilon * self.gamma, problem.inputs.dtype),
-        )  # fmt: skip
-        return Gradient.of(loss, gradient, passes=1 + len(self.stencil.points))
+        """Gradient of the loss from differences between echoes."""
+        self.nudging.check(problem.loss, self.operation, problem.state[0].shape[0])
+        gamma, pilots = self._tuned(problem) if self.gamma == "auto" else (self.gamma, 0)
+        loss, parts = replace(self, gamma=gamma).program(problem).run()
+        echoes = 2 * pilots + len(self.stencil.points)
+        return Gradient(loss, parts, self.protocol.runs(echoes) + echoes, self.epsilon, gamma)
+
+    def program(self, problem: Problem) -> Program:
+        """The compiled part of it; an automatic γ counts as 1."""
+        gamma = 1.0 if self.gamma == "auto" else self.gamma
+        strength = _in_precision(self.epsilon * gamma, max(map(abs, self.stencil.points)), problem.inputs.dtype)
+        choices = (self.stencil, self.operation, self.nudging, self.protocol, wanted(problem))
+        given = (*problem.run, strength)
+        return Program(_by_echoes, (problem.hamiltonian, problem.integrator, problem.loss, *choices, *given))
+
+    def _tuned(self, problem: Problem) -> tuple[float, int]:
+        """γ for the wanted displacement, and the number of pilot pairs that it took to find it."""
+        strength = self.epsilon
+        for pilot in range(1, PILOTS + 1):
+            seen = _pilot(
+                problem.hamiltonian, problem.integrator, problem.loss, self.operation, self.nudging, *problem.run,
+                jnp.asarray(strength, problem.inputs.dtype),
+            )  # fmt: skip
+            spread, displaced = (np.asarray(x, float) for x in seen)
+            if np.all(displaced == 0):  # nothing to nudge: the loss is at its minimum
+                return 1.0, pilot
+            if np.all(spread == 0):
+                raise ArgumentError(
+                    "Argument `gamma` must be a number here, but is 'auto': the state never moves, so it has no spread "
+                    "to compare the echoes with"
+                )
+            ratio = float(np.max(displaced[spread > 0] / spread[spread > 0]))
+            if not np.isfinite(ratio) or ratio > 1:
+                strength *= 1e-3
+                continue
+            if abs(ratio / self.displacement - 1) < 0.1:
+                break
+            strength *= self.displacement / ratio if ratio > 0 else 1e3
+        return strength / self.epsilon, pilot
 
 
-@dataclass(frozen=True)
-class RHELLimit:
-    """The limit ε → 0 by a derivative in ε: a reference that no device can compute."""
-
-    operation: Operation = field(default_factory=MomentumFlip)
-
-    def gradient(self, problem: Problem) -> Gradient:
-        """Gradient as the derivative of one echo by ε."""
-        loss, gradient = _by_limit(
-            problem.hamiltonian, problem.integrator, problem.loss, self.operation, problem.theta, problem.inputs,
-            problem.state, problem.step,
-        )  # fmt: skip
-        return Gradient.of(loss, gradient, passes=2)
+def wanted(problem: Problem) -> Wanted:
+    """What the echoes of a problem shall sum."""
+    wrt = problem.wrt or ()
+    return Wanted(problem.hamiltonian.moved_by(problem.keys), INPUTS in wrt, STEP in wrt)
 
 
-# Passes -----------------------------------------------------------------------------------------------------------
+def assembled(energy: Energy, operation: Operation, theta: Theta, step: Array, sums: Sums) -> Parts:
+    """Derivatives from sums over echoes: signs, and the chain rule from weights to theta."""
+    batch = sums.ends[0].shape[-1]
+    signs = energy.theta_parity if operation.conjugates else {}
+
+    def weights(theta: Theta) -> dict[str, Array]:
+        return energy.weights({k: signs[k] * v if k in signs else v for k, v in theta.items()})
+
+    shapes, back = jax.vjp(weights, dict(theta))
+    cotangents = {
+        k: jnp.zeros_like(w) if k not in sums.weights else sums.weights[k] if w.ndim == 2 else sums.weights[k].sum(-1)
+        for k, w in shapes.items()
+    }
+    (by_theta,) = back(cotangents)
+    scale = -operation.time * step / batch
+    return Parts(
+        {k: scale * v for k, v in by_theta.items() if k in sums.weights},
+        None if sums.inputs is None else scale * sums.inputs,
+        operation.sensitivity(jax.tree.map(lambda x: x / batch, sums.ends)),
+        None if sums.energy is None else -operation.time * jnp.mean(sums.energy),
+    )
 
 
-def free_pass(
-    hamiltonian: Hamiltonian, integrator: Integrator, loss: Loss, theta: Theta, inputs: Array, start: State, step: Array
-) -> tuple[Array, State, Any]:
-    """Mean loss, final state, and recorded slopes: (steps, n, batch) for running losses, (n, batch) for final ones."""
-    prepared = hamiltonian.prepare(theta)
-    lanes = start[0].shape[-1]
-
-    def advance(carry: tuple[State, Array], item: Any) -> tuple[tuple[State, Array], State | None]:
-        (q, p), total = carry
-        u, data = item
-        q, p, _ = integrator.step(hamiltonian, q, p, prepared, u, step)
-        if loss.final:
-            return ((q, p), total), None
-        return ((q, p), total + jnp.sum(loss.at(q, p, data))), loss.slope(q, p, data)
-
-    data = loss.data()
-    items = (inputs, None if loss.final else data)
-    (final, total), slopes = jax.lax.scan(advance, (start, jnp.zeros((), inputs.dtype)), items)
-    if loss.final:
-        total, slopes = jnp.sum(loss.at(*final, data)), loss.slope(*final, data)
-    return total / lanes, final, slopes
-
-
-def _echo(
-    hamiltonian: Hamiltonian, integrator: Integrator, loss: Loss, operation: Operation, theta: Theta, inputs: Array,
-    final: State, slopes: State, step: Array, strength: Array, weights: Array,
-) -> tuple[Any, Array, State, Array]:  # fmt: skip
-    """Weighted sums over echoes: of ∂H/∂prepared and ∂H/∂u and H over the steps, and of the last states.
-
-    `strength` and `weights` have one entry per echo; echoes and batch share the last axis.
-    """
-    prepared = hamiltonian.prepare(theta)
-    echoes, lanes = strength.shape[0], final[0].shape[-1]
-    size = jnp.repeat(strength, lanes)
-    weight = jnp.repeat(weights, lanes) / lanes
-
-    def tiled(x: Array) -> Array:
-        return jnp.tile(x, (1,) * (x.ndim - 1) + (echoes,))
-
-    def nudged(q: Array, p: Array, slope: State) -> State:
-        dq, dp = operation.nudge(slope)
-        return q + size * tiled(dq), p + size * tiled(dp)
-
-    def action(values: Any, u: Array, kicks: Array, momenta: Array) -> Array:
-        """H of the step, as the composition weighs it: Σ drift·T + Σ length·V, summed over the weighted echoes."""
-        total = sum(
-            length * hamiltonian.potential(q, values, u) for length, q in zip(integrator.lengths, kicks, strict=True)
+def _in_precision(strength: float, largest: float, dtype: Any) -> Array:
+    """γ·ε as a number of the precision that the run has, or an error: squares of it are to be held too."""
+    limits = np.finfo(dtype)
+    if not float(limits.tiny) ** 0.5 < strength < float(limits.max) ** 0.5 / (1e3 * largest):
+        raise ArgumentError(
+            f"Arguments `epsilon` and `gamma` must have a product that {np.dtype(dtype).name} can hold, but it is "
+            f"{strength:g}"
         )
-        total += sum(
-            drift * hamiltonian.kinetic(p, values) for drift, p in zip(integrator.drifts, momenta, strict=True)
-        )
-        return jnp.sum(weight * total)
-
-    def advance(carry: Any, item: Any) -> Any:
-        (q, p), sums, energy = carry
-        u, slope = item
-        u = tiled(u)
-        q, p, (kicks, momenta) = integrator.step(hamiltonian, q, p, prepared, u, operation.time * step)
-        value, (by_values, by_input) = jax.value_and_grad(action, argnums=(0, 1))(prepared, u, kicks, momenta)
-        sums = jax.tree.map(jnp.add, sums, by_values)
-        if slope is not None:
-            q, p = nudged(q, p, slope)
-        by_input = jnp.sum(by_input.reshape(by_input.shape[0], echoes, lanes), axis=1)
-        return ((q, p), sums, energy + value), by_input
-
-    q, p = tiled(final[0]), operation.flip * tiled(final[1])
-    last = slopes if loss.final else jax.tree.map(lambda y: y[-1], slopes)
-    start = (nudged(q, p, last), jax.tree.map(jnp.zeros_like, prepared), jnp.zeros((), inputs.dtype))
-    later = None if loss.final else jax.tree.map(lambda y: jnp.concatenate([y[-2::-1], jnp.zeros_like(y[:1])]), slopes)
-    (end, sums, energy), by_inputs = jax.lax.scan(advance, start, (inputs[::-1], later))
-    ends = jax.tree.map(lambda x: jnp.sum((weight * x).reshape(x.shape[0], echoes, lanes), axis=1), end)
-    return sums, by_inputs[::-1], ends, energy
+    return jnp.asarray(strength, dtype)
 
 
-def _assembled(hamiltonian: Hamiltonian, operation: Operation, theta: Theta, step: Array, sums: Any) -> tuple[Any, ...]:
-    """Gradient from the sums of an echo: signs of the operation, and the chain rule back to theta."""
-    by_values, by_inputs, ends, energy = sums
-    sign = -operation.time
-    _, back = jax.vjp(hamiltonian.prepare, theta)
-    (by_theta,) = back(by_values)
-    scale = sign * step
-    gradient = {k: scale * v for k, v in by_theta.items()}
-    return gradient, scale * by_inputs, operation.sensitivity(ends), sign * energy
+@partial(jax.jit, static_argnums=(0, 1, 3, 4, 5, 6, 7))
+def _by_echoes(
+    energy: Energy, integrator: Integrator, loss: Loss, stencil: Stencil, operation: Operation, nudging: Nudging,
+    protocol: Protocol, wanted: Wanted, theta: Theta, inputs: Array, start: State, step: Array, strength: Array,
+) -> tuple[Array, Parts]:  # fmt: skip
+    if (runs := protocol.runs(len(stencil.points))) > 1:
+        q, p = start
+        start = tuple(jnp.broadcast_to(x[:, None], (x.shape[0], runs, x.shape[1])) for x in (q, p))  # type: ignore[assignment]
+    free = free_pass(energy, integrator, loss, theta, inputs, start, step)
+    nudges = nudging.nudges(loss, operation, free.errors, free.last, len(inputs))
+    sums = echo(
+        energy, integrator, operation, stencil, theta, inputs, free.final, nudges, step, strength, wanted
+    )  # fmt: skip
+    sums = jax.tree.map(lambda x: x / strength, sums)
+    return jnp.mean(free.loss), assembled(energy, operation, theta, step, sums)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 3, 4))
-def _by_echoes(
-    hamiltonian: Hamiltonian, integrator: Integrator, loss: Loss, stencil: Stencil, operation: Operation, theta: Theta,
+def _pilot(
+    energy: Energy, integrator: Integrator, loss: Loss, operation: Operation, nudging: Nudging, theta: Theta,
     inputs: Array, start: State, step: Array, strength: Array,
-) -> tuple[Array, tuple[Any, ...]]:  # fmt: skip
-    value, final, slopes = free_pass(hamiltonian, integrator, loss, theta, inputs, start, step)
-    points, weights = (jnp.asarray(x, inputs.dtype) for x in (stencil.points, stencil.weights))
-    sums = _echo(
-        hamiltonian,
-        integrator,
-        loss,
-        operation,
-        theta,
-        inputs,
-        final,
-        slopes,
-        step,
-        points * strength,
-        weights / strength,
-    )
-    return value, _assembled(hamiltonian, operation, theta, step, sums)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 3))
-def _by_limit(
-    hamiltonian: Hamiltonian, integrator: Integrator, loss: Loss, operation: Operation, theta: Theta, inputs: Array,
-    start: State, step: Array,
-) -> tuple[Array, tuple[Any, ...]]:  # fmt: skip
-    value, final, slopes = free_pass(hamiltonian, integrator, loss, theta, inputs, start, step)
-
-    def echo(strength: Array) -> Any:
-        one = jnp.ones((1,), inputs.dtype)
-        return _echo(hamiltonian, integrator, loss, operation, theta, inputs, final, slopes, step, strength * one, one)
-
-    zero = jnp.zeros((), inputs.dtype)
-    _, sums = jax.jvp(echo, (zero,), (jnp.ones_like(zero),))
-    return value, _assembled(hamiltonian, operation, theta, step, sums)
+) -> Excursion:  # fmt: skip
+    free = free_pass(energy, integrator, loss, theta, inputs, start, step)
+    nudges = nudging.nudges(loss, operation, free.errors, free.last, len(inputs))
+    return excursion(energy, integrator, operation, theta, inputs, free.final, nudges, step, strength)

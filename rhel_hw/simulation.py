@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from circuits import Design
 from circuits.hamiltonian import Hamiltonian, Prepared, Theta
 from circuits.state import encode, sample_drives
-from devices import ArgumentError
-from rhel_hw.integrators import Integrator, Leapfrog
+from devices import ArgumentError, refuse_unless_positive
+from rhel_hw.integrators import Energy, Integrator, Leapfrog
 from rhel_hw.loss import decay_of
 
 Array = Any
@@ -167,10 +167,9 @@ def simulate(
     """
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
         raise ArgumentError(f"Argument `steps` must be a whole number of at least 1, but is {steps}")
-    if not np.ndim(step) == 0 or not np.isfinite(step) or step <= 0:
-        raise ArgumentError(f"Argument `step` must be a finite number greater than 0, but is {step}")
+    refuse_unless_positive(step=step)
     theta = {k: jnp.asarray(v) for k, v in theta.items()}
-    inputs, (q, p) = _checked(hamiltonian, theta, inputs, int(steps), state)
+    inputs, (q, p) = conform(hamiltonian, theta, inputs, int(steps), state)
     method = _method(integrator)
     if (error := hamiltonian.inverse_error(theta)) > INVERSE_TOLERANCE:
         raise ArgumentError(
@@ -180,11 +179,11 @@ def simulate(
     refuse_too_large(q.size, int(steps), method, keep, q.dtype.itemsize)
     length = jnp.asarray(step, q.dtype)
     if report is None:
-        final, kept = _run(hamiltonian, method, keep, theta, inputs, (q, p), length)
+        final, kept = propagate(hamiltonian, method, keep, theta, inputs, (q, p), length)
     else:
         final, pieces, chunk = (q, p), [], -(-int(steps) // 20)
         for begin in range(0, int(steps), chunk):
-            final, piece = _run(hamiltonian, method, keep, theta, inputs[begin : begin + chunk], final, length)
+            final, piece = propagate(hamiltonian, method, keep, theta, inputs[begin : begin + chunk], final, length)
             final[0].block_until_ready()
             pieces.append(piece)
             report(min(begin + chunk, int(steps)), int(steps))
@@ -284,11 +283,11 @@ def refuse_too_large(size: int, steps: int, method: Integrator, keep: Keep, item
         )
 
 
-def _checked(
-    hamiltonian: Hamiltonian, theta: Theta, inputs: Array | None, steps: int, state: State | None
+def conform(
+    hamiltonian: Energy, theta: Theta, inputs: Array | None, steps: int, state: State | None
 ) -> tuple[Array, State]:
     """Inputs and state with one dtype and one batch, or an error that names the argument."""
-    nominal = hamiltonian.assembly.theta
+    nominal = hamiltonian.theta()
     if set(theta) != set(nominal):
         odd = sorted(set(theta) ^ set(nominal))
         raise ArgumentError(f"Argument `theta` must have the keys of the Hamiltonian, but differs in {odd}")
@@ -329,9 +328,10 @@ def _checked(
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _run(
+def propagate(
     hamiltonian: Hamiltonian, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State, step: Array
 ) -> tuple[State, tuple[Array | None, Array | None, Array | None]]:
+    """The compiled loop of `simulate`: final state, and the positions, momenta and kick points that are kept."""
     prepared = hamiltonian.prepare(theta)
     decay = decay_of(hamiltonian, prepared, step / 2)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from circuits import Netlist
+from circuits.operators import lanes
 from devices import (
     DRIVES,
     ELEMENTS,
@@ -98,3 +99,57 @@ def energy_in_si(netlist: Netlist, positions: dict[str, float], inverse_inertia_
         if part.inertia is not None:
             total += float(part.inertia(values)) * float(np.dot(part.branches[0], v)) ** 2 / 2
     return total
+
+
+class OddEnergy:
+    """T = Σ(p − g)²/2m + u₀·p₀ − E·cos p, V = Σ¼q⁴ + ½kq² − u₁·q₁: offset charge g and input u₀ are odd under reversal.
+
+    Not a circuit of the compiler: it checks what learning does with such quantities.
+    """
+
+    size, inputs, lossy = 2, 2, ()
+
+    def __init__(self, *, honest: bool = True) -> None:
+        self.theta_parity = {"offset": -1.0} if honest else {}
+        self.input_parity = np.array([-1.0, 1.0]) if honest else np.ones(2)
+
+    def theta(self, dtype: Any = None) -> dict[str, Any]:
+        values = {"mass": [1.2, 0.8], "offset": [0.3, -0.2], "stiffness": [1.0, 1.5], "tunnel": [0.1, 0.2]}
+        return {k: np.array(v) for k, v in values.items()}
+
+    def weights(self, theta: Any) -> dict[str, Any]:
+        return dict(theta)
+
+    def moved_by(self, keys: Any) -> tuple[str, ...]:
+        return tuple(keys)
+
+    def prepare(self, theta: Any) -> Any:
+        return Values(theta)
+
+    def kinetic(self, p: Any, prepared: Any, u: Any = None) -> Any:
+        import jax.numpy as jnp
+
+        mass, offset, tunnel = (lanes(prepared[k], p) for k in ("mass", "offset", "tunnel"))
+        return jnp.sum((p - offset) ** 2 / (2 * mass) - tunnel * jnp.cos(p), axis=0) + u[0] * p[0]
+
+    def potential(self, q: Any, prepared: Any, u: Any) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.sum(q**4 / 4 + lanes(prepared["stiffness"], q) * q**2 / 2, axis=0) - u[1] * q[1]
+
+    def velocity(self, p: Any, prepared: Any, u: Any = None) -> Any:
+        import jax
+
+        return jax.grad(lambda x: self.kinetic(x, prepared, u).sum())(p)
+
+    def force(self, q: Any, prepared: Any, u: Any) -> Any:
+        import jax
+
+        return -jax.grad(lambda x: self.potential(x, prepared, u).sum())(q)
+
+
+class Values(dict[str, Any]):
+    """Parameters with the one method that passes need."""
+
+    def using(self, weights: Any) -> Any:
+        return Values({**self, **weights})

@@ -23,8 +23,13 @@ SECTIONS = {
     "targets": None,
     "initial": ("positions", "momenta", "velocities"),
     "time": ("step", "steps"),
+    "learning": None,
+    "task": None,
 }
-"""Sections of a design file and their keys; None where the keys are names that the user gives."""
+"""Sections of a design file and their keys; None where they are names that the user gives, or are read elsewhere."""
+
+SETTINGS = ("learning", "task")
+"""Sections that are kept as they are, for those who read them."""
 
 DEEPEST = 16
 """Deepest nesting that a design file may have."""
@@ -59,6 +64,7 @@ def read(text: str, name: str = "design") -> Netlist:
         ground=design.get("ground", "gnd"),
         initial=Initial(**initial),
         clock=Clock(**time),
+        settings={k: data[k] for k in SETTINGS if k in data},
     )
 
 
@@ -234,6 +240,7 @@ def write(netlist: Netlist) -> str:
     step = netlist.clock.step
     time = {"step": "auto" if step is None else to_text(step, "s"), "steps": netlist.clock.steps}
     blocks.append(_block("time", time))
+    blocks += [_block(section, table) for section, table in netlist.settings.items()]
     return "\n".join(blocks)
 
 

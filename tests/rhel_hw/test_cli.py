@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from devices import DRIVES, ELEMENTS
-from rhel_hw.cli import main
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PAIRS = [(i, j) for i in range(1, 7) for j in range(i + 1, 7)]
@@ -74,26 +73,6 @@ I1 0 n1 SIN(0 1u 4G)
 .tran 2p 400p uic
 .end
 """
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    """The command line in an empty folder; gives what it printed."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["rhel-hw", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed, complaint = capsys.readouterr()
-        assert (ended.value.code or 0) == code, complaint
-        if code:
-            return complaint
-        assert complaint == ""
-        return printed
-
-    return run
 
 
 def files(folder):

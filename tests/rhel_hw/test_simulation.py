@@ -167,14 +167,14 @@ def test_kept_parts(toy):
 
 
 def test_one_program_serves_all_steps_and_states(toy):
-    from rhel_hw.simulation import _run
+    from rhel_hw.simulation import propagate
 
     run_of(toy)
-    before = _run._cache_size()
+    before = propagate._cache_size()
     for seed in range(3):
         run_of(toy, state=random_state(toy, seed=seed), inputs=random_inputs(toy, 300, seed=seed))
         simulate(toy.hamiltonian, toy.theta(), random_inputs(toy, 300), 300, 0.1 + 0.01 * seed, state=random_state(toy))
-    assert _run._cache_size() == before
+    assert propagate._cache_size() == before
 
 
 # Reversal and energy ----------------------------------------------------------------------------------------------

@@ -1,0 +1,100 @@
+"""What all commands share: options, progress, printing, and writing files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+DesignArgument = Annotated[
+    str, typer.Argument(metavar="DESIGN", help="A .toml, .cir or .sp file, or a built-in design.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder for files; made if need be.")]
+IntegratorOption = Annotated[str, typer.Option(help="leapfrog, yoshida4 or yoshida6.")]
+PrecisionOption = Annotated[str, typer.Option(help="float64 or float32.")]
+
+
+def use_float64() -> None:
+    """Double precision from here on, without loading JAX before it is needed."""
+    if "jax" not in sys.modules:
+        os.environ["JAX_ENABLE_X64"] = "true"
+        return
+    import jax
+
+    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+
+
+def integrator_named(name: str) -> Any:
+    """The integrator of this name."""
+    from rhel_hw.integrators import Leapfrog, Yoshida4, Yoshida6
+
+    return choice("--integrator", name, {"leapfrog": Leapfrog(), "yoshida4": Yoshida4(), "yoshida6": Yoshida6()})
+
+
+def precision_named(name: str) -> Any:
+    """The number format of this name."""
+    import numpy as np
+
+    return choice("--precision", name, {"float64": np.float64, "float32": np.float32})
+
+
+def choice(option: str, name: str, choices: dict[str, Any]) -> Any:
+    """What a name stands for, or an error that lists the names."""
+    from devices import ArgumentError, nearest
+
+    if name not in choices:
+        raise ArgumentError(
+            f"Argument `{option}` must be one of {', '.join(choices)}, but is {name!r}{nearest(name, choices)}"
+        )
+    return choices[name]
+
+
+class progress:  # noqa: N801 (a function to its users)
+    """A progress bar on a terminal, nothing elsewhere: a context that gives a report(done, total)."""
+
+    def __init__(self, what: str, unit: str = "steps") -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._shown = sys.stderr.isatty()
+        columns = (
+            TextColumn(what),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total} " + unit),
+            TimeRemainingColumn(),
+        )
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+
+    def __enter__(self) -> Callable[[int, int], None] | None:
+        if not self._shown:
+            return None
+        self._bar.start()
+        task = self._bar.add_task("", total=None)
+        return lambda done, total: self._bar.update(task, completed=done, total=total)
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self._bar.stop()
+
+
+def save(figure: Any, out: Path, name: str) -> Path:
+    """Write a figure as PNG, whole or not at all."""
+    from studies.output import folder, write_atomically
+
+    return write_atomically(folder(out) / name, lambda stream: figure.savefig(stream, format="png"))
+
+
+def stem(design: str) -> str:
+    """Name of a design's file without its ending."""
+    return Path(design).stem
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document."""
+    print(json.dumps(document, indent=2, allow_nan=False))

@@ -1,0 +1,203 @@
+"""The commands that look at one design: whether it is legal, and how it moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rhel_hw.cli.common import (
+    DesignArgument,
+    IntegratorOption,
+    JsonOption,
+    OutOption,
+    PrecisionOption,
+    integrator_named,
+    precision_named,
+    print_json,
+    progress,
+    save,
+    stem,
+    use_float64,
+)
+
+if TYPE_CHECKING:
+    from circuits import Design, Legality
+
+COARSE = 0.05
+"""Energy error of a run, relative to its largest energy, from which the step is called too coarse."""
+
+
+def check(design: DesignArgument, as_json: JsonOption = False) -> None:
+    """Say whether a design can be trained by echo, and if not, why and how to mend it."""
+    from circuits import DesignError, Netlist
+
+    use_float64()
+    try:
+        netlist = Netlist.load(design)
+        from circuits import examine
+
+        legality, compiled = examine(netlist)
+        if netlist.settings:
+            from rhel_hw import settings
+
+            settings.learning(netlist)
+            settings.task(netlist)
+    except DesignError as problem:
+        legality, compiled = problem.legality, None
+    if as_json:
+        print_json(_check_report(legality, compiled))
+    else:
+        _print_check(legality, compiled)
+    if not legality.legal:
+        raise DesignError(legality.findings)
+
+
+def simulate(
+    design: DesignArgument,
+    steps: Annotated[int | None, typer.Option(min=1, help="Number of steps; the design's own by default.")] = None,
+    step: Annotated[str | None, typer.Option(help='Time step such as "5 ps"; the design\'s own by default.')] = None,
+    integrator: IntegratorOption = "leapfrog",
+    precision: PrecisionOption = "float64",
+    seed: Annotated[int, typer.Option(help="Seed of the stimulus, where the design has none of its own.")] = 0,
+    plot: Annotated[bool, typer.Option("--plot", help="Write a figure into the --out folder.")] = False,
+    out: OutOption = Path("."),
+    as_json: JsonOption = False,
+) -> None:
+    """Run a design forward and audit its energy."""
+    from circuits import Netlist
+    from rhel_hw.excitation import stimulus
+    from rhel_hw.simulation import Keep, refuse_too_large, simulate_design
+
+    use_float64()
+    method, dtype = integrator_named(integrator), precision_named(precision)
+    compiled = Netlist.load(design).compile(step=step, steps=steps)
+    refuse_too_large(compiled.hamiltonian.size, compiled.steps, method, Keep.ENDS)
+    moved = stimulus(compiled, seed=seed)
+    with progress("simulating") as report:
+        run = simulate_design(
+            compiled, moved.waveforms, state=moved.state, integrator=method, dtype=dtype, report=report
+        )
+    files = []
+    if plot:
+        from studies.plots import trajectory
+
+        files.append(save(trajectory(compiled, run), out, f"{stem(design)}-simulation.png"))
+    if as_json:
+        print_json(
+            {
+                "design": compiled.netlist.name,
+                "stimulus": moved.words,
+                "times_s": run.times_s.tolist(),
+                "positions": {k: v.tolist() for k, v in run.positions_si().items()},
+                "momenta": {k: v.tolist() for k, v in run.momenta_si().items()},
+                "units": _units(compiled),
+                "energies_j": run.audit.ends.tolist(),
+                "relative_energy_error": run.audit.relative_error,
+                "files": [str(f) for f in files],
+            }
+        )
+        return
+    console = Console(highlight=False)
+    console.print(
+        f"[bold]{escape(compiled.netlist.name)}[/bold]: {run.steps} steps of {compiled.step_s:.4g} s, {method}"
+    )
+    console.print(f"stimulus: {moved.words}")
+    error = run.audit.relative_error
+    console.print(f"energy: {run.audit.ends[-1]:.6g} J at the end; unexplained {error:.2e} of the largest energy")
+    if error > COARSE:
+        console.print(
+            f"[yellow]warning[/]: an energy error above {COARSE:.0%}: the step is too coarse for this amplitude"
+        )
+    for file in files:
+        console.print(f"wrote {file}")
+
+
+def demo(out: OutOption = Path("demo"), as_json: JsonOption = False) -> None:
+    """Compile the paper's six-oscillator toy, run it, flip the momenta, and watch it come back."""
+    from circuits import Netlist
+    from rhel_hw.excitation import band_limited
+    from rhel_hw.simulation import return_error, reverse, simulate_design
+    from studies.plots import reversal
+
+    use_float64()
+    design = Netlist.load("toy").compile()
+    with progress("simulating") as report:
+        forward = simulate_design(design, band_limited(design, amplitude=0.3), report=report)
+    backward = reverse(forward)
+    error = return_error(forward, backward)
+    file = save(reversal(design, forward, backward), out, "toy.png")
+    result = {
+        "design": design.netlist.name,
+        "coordinates": list(design.hamiltonian.names),
+        "trainable": len(design.parameters.trainable_names),
+        "frequencies_hz": design.frequencies_hz.tolist(),
+        "step_s": design.step_s,
+        "steps": forward.steps,
+        "relative_energy_error": forward.audit.relative_error,
+        "return_error": error,
+        "files": [str(file)],
+    }
+    if as_json:
+        print_json(result)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for key, value in (
+        ("design", f"{design.netlist.name}: {len(design.netlist.elements)} elements, {result['trainable']} trainable"),
+        ("modes", ", ".join(f"{f:.4g}" for f in design.frequencies_hz) + " Hz"),
+        ("run", f"{forward.steps} steps of {design.step_s:.3g} s, driven by band-limited noise"),
+        (
+            "energy audit",
+            f"change that the drive does not explain: {forward.audit.relative_error:.1e} of the largest energy",
+        ),
+        ("echo", f"flipped and run back, it returns to its start within {error:.1e}"),
+        ("figure", str(file)),
+    ):
+        table.add_row(f"[bold]{key}[/bold]  ", value)
+    Console(highlight=False).print(table)
+
+
+def _units(design: Design) -> dict[str, dict[str, str]]:
+    domains = design.netlist.domains
+    nodes = design.assembly.coordinates.nodes
+    return {
+        "positions": {n: domains[n].position_unit for n in nodes},
+        "momenta": {n: domains[n].momentum_unit for n in nodes},
+    }
+
+
+def _check_report(legality: Legality, design: Design | None) -> dict[str, Any]:
+    return {
+        "legal": legality.legal,
+        "findings": legality.to_json(),
+        "coordinates": [] if design is None else list(design.hamiltonian.names),
+        "trainable": [] if design is None else list(design.parameters.trainable_names),
+        "frequencies_hz": [] if design is None else design.frequencies_hz.tolist(),
+        "step_s": None if design is None else design.step_s,
+    }
+
+
+def _print_check(legality: Legality, design: Design | None) -> None:
+    console = Console(highlight=False)
+    if design is not None:
+        f = design.frequencies_hz
+        console.print(f"[bold green]legal[/bold green]: {escape(design.netlist.name)}")
+        console.print(
+            f"  {design.hamiltonian.size} coordinates, {len(design.parameters.trainable_names)} trainable parameters"
+        )
+        console.print(f"  modes from {f[0]:.4g} to {f[-1]:.4g} Hz; {design.steps} steps of {design.step_s:.4g} s")
+    else:
+        console.print("[bold red]not legal[/bold red]")
+    style = {"error": "red", "warning": "yellow", "note": "dim"}
+    told = legality.errors[:1]  # the first error is the command's own message
+    for finding in legality.findings:
+        if finding in told:
+            continue
+        what = escape(f"{finding.element}: {finding.reason}")
+        console.print(f"  [{style[finding.severity]}]{finding.severity}[/]  {what}")
+        if finding.remedy:
+            console.print(f"         remedy: {escape(finding.remedy)}")

@@ -1,0 +1,104 @@
+"""The command that lists what circuits are made of."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rhel_hw.cli.common import JsonOption, print_json
+
+
+def elements(
+    kind: Annotated[str | None, typer.Argument(metavar="[TYPE]", help="Show one type in full.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List element and drive types with their parameters, energies and limits."""
+    from devices import DRIVES, ELEMENTS, ArgumentError, nearest
+
+    known: dict[str, Any] = {**ELEMENTS, **{f"{k} drive": v for k, v in DRIVES.items()}}
+    kind = f"{kind} drive" if kind in DRIVES else kind
+    if kind is not None:
+        if kind not in known:
+            raise ArgumentError(f"Argument `TYPE` must be a type, but is {kind!r}{nearest(kind, known)}")
+        known = {kind: known[kind]}
+    described = {name: _describe(cls) for name, cls in known.items()}
+    if as_json:
+        print_json(described)
+    elif kind is not None:
+        _print_one(kind, described[kind])
+        Console(highlight=False).print("\n" + escape(_snippet(kind, known[kind])))
+    else:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("type", "terminals", "parameters", "energy"):
+            table.add_column(column, overflow="fold")
+        for name, item in described.items():
+            units = ", ".join(f"{k} ({p['unit']})" if p["unit"] else k for k, p in item["parameters"].items())
+            ends = ", ".join([*item["terminals"], *item["references"]])
+            table.add_row(name, ends, units, item["energy"] or f"refused: {item['refused']}")
+        Console().print(table)
+
+
+def _snippet(name: str, cls: Any) -> str:
+    """The part as a design file would have it."""
+    from devices import DRIVES
+
+    drive = cls in DRIVES.values()
+    lines = [f"[{'drives' if drive else 'elements'}.{name.split()[0]}1]", f'type = "{cls.type}"']
+    nodes = ["n1", "n2", "n3", "gnd"][: len(cls.terminals)]
+    if drive:
+        lines += [f'{key} = "n1"' for key in cls.terminals if key not in cls.optional_terminals]
+    elif cls.terminals:
+        lines.append('node = "n1"' if len(nodes) == 1 else f"nodes = {json.dumps(nodes)}")
+    lines += [f'{key} = "{other}"' for key, other in zip(cls.references, ("L1", "L2"), strict=False)]
+    lines += [f"{key} = {json.dumps(p.example)}" for key, p in cls.parameters.items() if p.default is None]
+    return "\n".join(lines)
+
+
+def _describe(cls: Any) -> dict[str, Any]:
+    return {
+        "summary": cls.summary,
+        "terminals": list(cls.terminals),
+        "references": list(cls.references),
+        "parameters": {
+            name: {
+                "unit": p.unit,
+                "meaning": p.doc,
+                "default": p.default,
+                "range": p.range_text(),
+                "example": p.example,
+                "typical": p.typical,
+            }
+            for name, p in cls.parameters.items()
+        },
+        "energy": cls.energy_text,
+        "loss": getattr(cls, "loss_text", ""),
+        "limits": getattr(cls, "limits_text", ""),
+        "reversal": getattr(cls, "reversal_text", "") or _parity(cls),
+        "refused": "" if getattr(cls, "refusal", None) is None else cls.refusal.reason,
+    }
+
+
+def _parity(cls: Any) -> str:
+    parity = getattr(cls, "parity", None)
+    return "" if parity is None else "played backwards" + (" and sign-inverted" if parity < 0 else "")
+
+
+def _print_one(name: str, item: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    console.print(f"[bold]{name}[/bold]: {item['summary']}")
+    for key in ("terminals", "references"):
+        if item[key]:
+            console.print(f"  {key}: {', '.join(item[key])}")
+    for parameter, info in item["parameters"].items():
+        default = "required" if info["default"] is None else f"default {info['default']:g}"
+        console.print(f"  {parameter} ({info['unit']}): {info['meaning']}; {info['range']}; {default}")
+        if info["typical"]:
+            console.print(f"    typical: {info['typical']}")
+    for key in ("energy", "loss", "limits", "reversal", "refused"):
+        if item[key]:
+            console.print(f"  {key}: {item[key]}")

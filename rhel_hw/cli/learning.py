@@ -1,0 +1,141 @@
+"""The commands that learn."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rhel_hw.cli.common import (
+    DesignArgument,
+    IntegratorOption,
+    JsonOption,
+    PrecisionOption,
+    integrator_named,
+    precision_named,
+    print_json,
+    progress,
+    use_float64,
+)
+
+if TYPE_CHECKING:
+    from circuits import Design
+    from rhel_hw.compare import Compared
+
+MOST_PARAMETERS, MOST_METHODS = 40, 4
+"""Values listed on a terminal; `--json` has all."""
+
+
+def gradient(
+    design: DesignArgument,
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated: rhel, rhel-richardson, rhel-limit, blackbox, bptt, adjoint, finite-differences, "
+            "spsa, shuffled."
+        ),
+    ] = "rhel,bptt",
+    epsilon: Annotated[float | None, typer.Option(help="Nudging strength; the design's own by default.")] = None,
+    gamma: Annotated[str | None, typer.Option(help='Loss scale during the echo: a number, or "auto".')] = None,
+    stencil: Annotated[str | None, typer.Option(help="centred, one-sided or richardson.")] = None,
+    operation: Annotated[str | None, typer.Option(help="momentum-flip or sign-flip.")] = None,
+    nudging: Annotated[str | None, typer.Option(help="recorded or self-consistent.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="hold or re-prepare.")] = None,
+    loss: Annotated[str | None, typer.Option(help="trajectory or final.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Number of stimuli.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of teacher and stimulus.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Number of steps; the design's own by default.")] = None,
+    step: Annotated[str | None, typer.Option(help='Time step such as "5 ps"; the design\'s own by default.')] = None,
+    integrator: IntegratorOption = "leapfrog",
+    precision: PrecisionOption = "float64",
+    as_json: JsonOption = False,
+) -> None:
+    """Find the gradient of a design's task by echo learning, beside other methods."""
+    from circuits import Netlist
+    from rhel_hw import settings
+    from rhel_hw.compare import compare
+
+    use_float64()
+    method, dtype = integrator_named(integrator), precision_named(precision)
+    netlist = Netlist.load(design)
+    choices = {"stencil": stencil, "operation": operation, "nudging": nudging, "protocol": protocol}
+    learner = settings.learning(netlist, {"epsilon": epsilon, "gamma": _gamma(gamma), **choices})
+    task = settings.task(netlist, {"loss": loss, "batch": batch, "seed": seed})
+    compiled = netlist.compile(step=step, steps=steps)
+    names = [m.strip() for m in methods.split(",") if m.strip()]
+    with progress("comparing", "methods") as report:
+        problem = task.problem(compiled, integrator=method, dtype=dtype)
+        results = compare(compiled, problem, names, learner, report=report)
+    if as_json:
+        print_json(
+            {
+                "design": compiled.netlist.name,
+                "task": {"type": "teacher", **asdict(task)},
+                "steps": compiled.steps,
+                "step_s": compiled.step_s,
+                "units": {e.name: f"1/({e.unit})" if e.unit else "1" for e in compiled.assembly.entries if e.trainable},
+                "methods": {name: asdict(result) for name, result in results.items()},
+            }
+        )
+        return
+    _print(compiled, results)
+
+
+def _gamma(text: str | None) -> float | str | None:
+    from devices import ArgumentError
+
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentError(f'Argument `--gamma` must be a number or "auto", but is {text!r}') from None
+
+
+def _print(design: Design, results: dict[str, Compared]) -> None:
+    console = Console(highlight=False)
+    first = next(iter(results.values()))
+    console.print(
+        f"[bold]{escape(design.netlist.name)}[/bold]: loss {first.loss:.6g} before training, {design.steps} steps of "
+        f"{design.step_s:.4g} s"
+    )
+    if first.gamma is not None:
+        console.print(f"nudging: ε = {first.epsilon:g}, γ = {first.gamma:.4g}")
+    costs = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("method", "cosine to BPTT", "norm ratio", "passes", "seconds", "temporary memory"):
+        costs.add_column(column, justify="left" if column == "method" else "right")
+    for name, r in results.items():
+        costs.add_row(
+            name, _number(r.cosine_to_bptt, ".9f"), _number(r.norm_ratio, ".6f"), str(r.passes), f"{r.seconds:.3g}",
+            _bytes(r.peak_temporary_bytes),
+        )  # fmt: skip
+    console.print(costs)
+    entries = [e for e in design.assembly.entries if e.trainable]
+    shown = dict(list(results.items())[:MOST_METHODS])
+    values = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("dL/d(parameter)", *shown):
+        values.add_column(column, justify="right" if column in shown else "left", no_wrap=True)
+    for e in entries[:MOST_PARAMETERS]:
+        name = f"{e.name} [dim]1/({escape(e.unit)})[/]" if e.unit else e.name
+        values.add_row(name, *(f"{r.parameters[e.name]:.5g}" for r in shown.values()))
+    console.print()
+    console.print(values)
+    if len(entries) > MOST_PARAMETERS or len(results) > MOST_METHODS:
+        console.print("… and more: see --json")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _bytes(count: Any) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

@@ -1,0 +1,106 @@
+"""Gradient estimators side by side on one problem: values, agreement with backpropagation, and cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from circuits import Design
+from devices import ArgumentError, nearest
+from rhel_hw.baselines import BPTT, SPSA, Adjoint, FiniteDifferences, RHELLimit, ShuffledCredit
+from rhel_hw.blackbox import BlackBox
+from rhel_hw.operations import Richardson
+from rhel_hw.problem import Estimator, Problem
+from rhel_hw.rhel import RHEL
+
+Report = Callable[[int, int], None]
+
+METHODS: Mapping[str, Callable[[RHEL], Estimator]] = {
+    "rhel": lambda learner: learner,
+    "rhel-richardson": lambda learner: replace(learner, stencil=Richardson()),
+    "rhel-limit": lambda learner: RHELLimit(learner.operation),
+    "blackbox": lambda learner: BlackBox(learner.epsilon, 1.0 if learner.gamma == "auto" else learner.gamma),
+    "bptt": lambda _: BPTT(),
+    "adjoint": lambda _: Adjoint(),
+    "finite-differences": lambda _: FiniteDifferences(),
+    "spsa": lambda _: SPSA(samples=64),
+    "shuffled": lambda learner: ShuffledCredit(learner.epsilon),
+}
+"""Estimators of parameter gradients by the names that the command line knows them by."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """One estimator on one problem."""
+
+    parameters: dict[str, float]
+    """dL/dθ of the trainable parameters in SI, by name."""
+    cosine_to_bptt: float | None
+    """Of the gradients in the design's own units; None where one of them vanishes."""
+    norm_ratio: float | None
+    passes: int
+    seconds: float
+    """Of one gradient, once compiled."""
+    peak_temporary_bytes: int
+    epsilon: float | None
+    gamma: float | None
+    loss: float
+
+
+def compare(
+    design: Design, problem: Problem, methods: Iterable[str], learner: RHEL, *, report: Report | None = None
+) -> dict[str, Compared]:
+    """Run every method on the problem."""
+    names = list(dict.fromkeys(methods))
+    for name in names:
+        if name not in METHODS:
+            raise ArgumentError(
+                f"Argument `methods` must name some of {', '.join(METHODS)}, but has {name!r}{nearest(name, METHODS)}"
+            )
+    if not names:
+        raise ArgumentError(f"Argument `methods` must name some of {', '.join(METHODS)}, but is empty")
+    exact = trained(design, BPTT().gradient(problem).theta)
+    results = {}
+    for done, name in enumerate(names):
+        if report:
+            report(done, len(names))
+        results[name] = _measured(design, problem, METHODS[name](learner), exact)
+    return results
+
+
+def trained(design: Design, gradient: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Derivatives by the trainable parameters in one array, in the design's own units."""
+    entries = [e for e in design.assembly.entries if e.trainable]
+    return np.array([float(gradient[e.key][e.index]) for e in entries])
+
+
+def cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:
+    """Cosine of the angle between two gradients."""
+    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / norms if norms > 0 else None
+
+
+def _measured(design: Design, problem: Problem, estimator: Estimator, exact: NDArray[np.float64]) -> Compared:
+    estimator.gradient(problem)  # compiles
+    start = time.perf_counter()
+    found = estimator.gradient(problem)
+    jax.block_until_ready(found.parts)  # type: ignore[no-untyped-call]
+    seconds = time.perf_counter() - start
+    ours, norm = trained(design, found.theta), float(np.linalg.norm(exact))
+    return Compared(
+        design.parameters.gradient_to_si(found.theta),
+        cosine(ours, exact),
+        float(np.linalg.norm(ours)) / norm if norm > 0 else None,
+        found.passes,
+        seconds,
+        estimator.program(problem).temporary_bytes(),
+        found.epsilon,
+        found.gamma,
+        float(found.loss),
+    )

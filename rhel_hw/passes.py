@@ -1,0 +1,240 @@
+"""The passes of echo learning: one free, then echoes that are nudged.
+
+The loops run from kick to kick: a step is closed, and the state at its end looked at, where the next one opens. What is
+carried are the `Substeps` of the last step, so that no force is computed twice and differences between echoes are taken
+from numbers that are there already. Inputs are read in place, never copied or reversed, so that memory does not grow
+with the number of steps. States are (n, echoes, batch); in a free pass that all echoes share, (n, batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from circuits.operators import lanes
+from rhel_hw.integrators import Energy, Integrator, Substeps
+from rhel_hw.losses import Loss, When
+from rhel_hw.nudging import Nudges
+from rhel_hw.operations import Operation, Stencil
+
+Array = Any
+State = tuple[Array, Array]
+Theta = Mapping[str, Array]
+
+
+# Free -------------------------------------------------------------------------------------------------------------
+
+
+class Free(NamedTuple):
+    """What a free pass leaves."""
+
+    loss: Array
+    """(batch,) or (echoes, batch)."""
+    final: State
+    errors: Any
+    """Recorded for the nudges of the states 1 … steps − 1, with that leading axis, if the loss is running."""
+    last: Any
+    """The same of the last state; of the mean state if the loss is pooled."""
+
+
+def free_pass(
+    energy: Energy, integrator: Integrator, loss: Loss, theta: Theta, inputs: Array, start: State, step: Array
+) -> Free:
+    """Run forward with inputs (steps, m, batch), recording what the nudges need."""
+    prepared = energy.prepare(theta)
+    data, running, pooled = loss.data(), loss.when is When.RUNNING, loss.when is When.POOLED
+    steps = len(inputs)
+
+    def at(i: Array) -> Array:
+        return inputs[i] if start[0].ndim == 2 else inputs[i][:, None]
+
+    def look(state: State, i: Array, seen: Any) -> tuple[Any, Any]:
+        """Take the state at the end of step i into account."""
+        if running:
+            item = jax.tree.map(lambda x: x[i], data)
+            return seen + loss.at(*state, item), loss.errors(*state, item)
+        return jax.tree.map(jnp.add, seen, state) if pooled else seen, None
+
+    def advance(carry: tuple[Array, Substeps, Any], _: None) -> tuple[tuple[Array, Substeps, Any], Any]:
+        i, inside, seen = carry
+        state = integrator.close(energy, inside, prepared, at(i), step)
+        seen, errors = look(state, i, seen)
+        return (i + 1, integrator.open(energy, *state, prepared, at(i + 1), step), seen), errors
+
+    seen = jax.tree.map(jnp.zeros_like, start) if pooled else jnp.zeros_like(start[0][0])
+    first = integrator.open(energy, *start, prepared, at(0), step)
+    (_, inside, seen), errors = jax.lax.scan(advance, (jnp.zeros((), int), first, seen), None, steps - 1)
+    final = integrator.close(energy, inside, prepared, at(-1), step)
+    seen, last = look(final, -1, seen)
+    if running:
+        return Free(seen, final, errors, last)
+    q, p = jax.tree.map(lambda x: x / steps, seen) if pooled else final
+    return Free(loss.at(q, p, data), final, None, loss.errors(q, p, data))
+
+
+# Echoes -----------------------------------------------------------------------------------------------------------
+
+
+class Wanted(NamedTuple):
+    """What an echo shall sum; nothing else is computed."""
+
+    weights: tuple[str, ...]
+    inputs: bool
+    step: bool
+
+
+class Sums(NamedTuple):
+    """Differences between echoes, summed over the steps."""
+
+    weights: Mapping[str, Array]
+    """Of ∂h/∂weight, (count, batch)."""
+    inputs: Array | None
+    """Of ∂h/∂u, step by step in the order of the free pass, (steps, m, batch)."""
+    ends: State
+    """Of the last state, (n, batch)."""
+    energy: Array | None
+    """Of h, (batch,)."""
+
+
+def echo(
+    energy: Energy, integrator: Integrator, operation: Operation, stencil: Stencil, theta: Theta, inputs: Array,
+    final: State, nudges: Nudges, step: Array, strength: Array, wanted: Wanted,
+) -> Sums:  # fmt: skip
+    """Echoes of all strengths of the stencil at once, compared.
+
+    `theta` and `inputs` are as the free pass sees them; `final` is its last state, (n, batch) or (n, echoes, batch).
+    """
+    theta, parity = _conjugated(energy, operation, theta, inputs.dtype)
+    prepared = energy.prepare(theta)
+    count, batch, steps = len(stencil.points), final[0].shape[-1], len(inputs)
+    sizes = strength * jnp.asarray(stencil.points, inputs.dtype)[:, None]
+    length = operation.time * step
+
+    def wide(x: Array) -> Array:
+        """A copy for every echo and lane, so that derivatives stay apart and need not be summed at every step."""
+        return jnp.broadcast_to(lanes(x, jnp.zeros((1, 1, 1))), (x.shape[0], count, batch))
+
+    def at(i: Array) -> Array:
+        return (parity * inputs[i])[:, None]
+
+    weights = {k: wide(v) for k, v in energy.weights(theta).items() if k in wanted.weights}
+
+    def action(weights: Theta, u: Array, inside: Substeps) -> Array:
+        """H of a step as the composition weighs it, Σ drift·T + Σ length·V, summed over echoes and lanes."""
+        values = prepared.using(weights)
+        kicks = zip(integrator.lengths, inside.kicks, strict=True)
+        total = sum(w * jnp.sum(energy.potential(q, values, u)) for w, q in kicks)
+        momenta = zip(integrator.drifts, inside.momenta, strict=True)
+        return total + sum(w * jnp.sum(energy.kinetic(p, values, u)) for w, p in momenta)
+
+    def change_of_energy(u: Array, inside: Substeps) -> Array:
+        """Differences of h from forces and velocities that are known: a force is a change of momentum."""
+        total = jnp.zeros((), inputs.dtype)
+        for i, (w, q) in enumerate(zip(integrator.lengths, inside.kicks, strict=True)):
+            slope = (inside.momenta[i] - inside.momenta[i + 1]) / (w * length)
+            total = total + w * stencil.change(slope, q)
+        for w, p in zip(integrator.drifts, inside.momenta, strict=True):
+            total = total + w * stencil.change(energy.velocity(p, prepared, u), p)
+        return total
+
+    def account(sums: tuple[Any, Any], u: Array, inside: Substeps) -> tuple[tuple[Any, Any], Array | None]:
+        """Add a step to the sums; also what of it belongs to its input."""
+        by_weights, change = sums
+        by_input = None
+        if weights or wanted.inputs:
+            by, by_u = jax.grad(action, argnums=(0, 1))(weights, wide(u[:, 0]), inside)
+            by_weights = {k: v + stencil.difference(by[k]) for k, v in by_weights.items()}
+            by_input = parity * stencil.difference(by_u) if wanted.inputs else None
+        if wanted.step:
+            change = change + change_of_energy(u, inside)
+        return (by_weights, change), by_input
+
+    def advance(carry: Any, _: None) -> Any:
+        i, inside, sums = carry  # the echo of step i, which ends at the state i
+        state = integrator.close(energy, inside, prepared, at(i), length)
+        sums, by_input = account(sums, at(i), inside)
+        if nudges.every:
+            state = _nudged(state, sizes, nudges.of(state, i - 1))
+        return (i - 1, integrator.open(energy, *state, prepared, at(i - 1), length), sums), by_input
+
+    q, p = _copies(final, count)
+    turned = (q, operation.flip * p)
+    turned = _nudged(turned, sizes, nudges.first(turned))
+    zeros = {k: jnp.zeros((v.shape[0], batch), v.dtype) for k, v in weights.items()}
+    sums = (zeros, jnp.zeros_like(q[:, 0]) if wanted.step else None)
+    start = (jnp.asarray(steps - 1), integrator.open(energy, *turned, prepared, at(-1), length), sums)
+    (_, inside, sums), by_inputs = jax.lax.scan(advance, start, None, steps - 1, reverse=True)
+    (by_weights, change), by_input = account(sums, at(0), inside)
+    end = integrator.close(energy, inside, prepared, at(0), length)
+    return Sums(
+        by_weights,
+        None if by_input is None else jnp.concatenate([by_input[None], by_inputs]),
+        (stencil.difference(end[0]), stencil.difference(end[1])),
+        None if change is None else jnp.sum(change, axis=0),
+    )
+
+
+class Excursion(NamedTuple):
+    """How far echoes stray, beside how far the state moves by itself; (2,) each: positions, momenta."""
+
+    spread: Array
+    """Standard deviation over time of the state, root mean square over coordinates and lanes."""
+    displacement: Array
+    """Root mean square of half the distance between two echoes of opposite strength."""
+
+
+def excursion(
+    energy: Energy, integrator: Integrator, operation: Operation, theta: Theta, inputs: Array, final: State,
+    nudges: Nudges, step: Array, strength: Array,
+) -> Excursion:  # fmt: skip
+    """Pilot echoes of ± `strength` that only watch how far they go."""
+    theta, parity = _conjugated(energy, operation, theta, inputs.dtype)
+    prepared = energy.prepare(theta)
+    sizes = strength * jnp.asarray([1.0, -1.0], inputs.dtype)[:, None]
+    steps = len(inputs)
+
+    def advance(carry: Any, _: None) -> Any:
+        i, state, sums = carry
+        q, p, _inside = integrator.step(
+            energy, state[0], state[1], prepared, (parity * inputs[i])[:, None], operation.time * step
+        )
+        middle = [(x[:, 0] + x[:, 1]) / 2 for x in (q, p)]
+        apart = [((x[:, 0] - x[:, 1]) / 2) ** 2 for x in (q, p)]
+        sums = jax.tree.map(jnp.add, sums, [middle, [m**2 for m in middle], apart])
+        state = (q, p)
+        if nudges.every:  # the state 0, which closes the echo, is no longer nudged, but that moves nothing here
+            state = _nudged(state, sizes, nudges.of(state, i - 1))
+        return (i - 1, state, sums), None
+
+    q, p = _copies(final, 2)
+    turned = (q, operation.flip * p)
+    turned = _nudged(turned, sizes, nudges.first(turned))
+    sums = [[jnp.zeros_like(q[:, 0])] * 2] * 3
+    (_, _, (mean, square, apart)), _ = jax.lax.scan(advance, (jnp.asarray(steps - 1), turned, sums), None, steps)
+    variances = [s / steps - (m / steps) ** 2 for m, s in zip(mean, square, strict=True)]
+    both = (variances, [a / steps for a in apart])
+    return Excursion(*(jnp.sqrt(jnp.stack([jnp.mean(jnp.maximum(x, 0)) for x in pair])) for pair in both))
+
+
+def _conjugated(energy: Energy, operation: Operation, theta: Theta, dtype: Any) -> tuple[Theta, Array]:
+    """Parameters, and signs (m, 1) of the inputs, in the echo: what is odd under time reversal is inverted."""
+    signs = energy.theta_parity if operation.conjugates else {}
+    parity = energy.input_parity if operation.conjugates else jnp.ones_like(energy.input_parity)
+    return {k: signs[k] * v if k in signs else v for k, v in theta.items()}, jnp.asarray(parity, dtype)[:, None]
+
+
+def _copies(state: State, count: int) -> State:
+    """A state (n, batch) once for every echo; one that has that axis stays as it is."""
+    q, p = (jnp.broadcast_to(x if x.ndim == 3 else x[:, None], (x.shape[0], count, x.shape[-1])) for x in state)
+    return q, p
+
+
+def _nudged(state: State, sizes: Array, displacement: tuple[Array | None, Array | None]) -> State:
+    q, p = (
+        x if dx is None else x + sizes * (dx if dx.ndim == 3 else dx[:, None])
+        for x, dx in zip(state, displacement, strict=True)
+    )
+    return q, p

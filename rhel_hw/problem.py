@@ -1,0 +1,163 @@
+"""What every gradient estimator is given, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from devices import ArgumentError, nearest, refuse_unless_positive
+from rhel_hw.integrators import Energy, Integrator, Leapfrog
+from rhel_hw.losses import Loss
+from rhel_hw.simulation import DivergedError, conform
+
+Array = Any
+State = tuple[Array, Array]
+
+INPUTS, STEP = "inputs", "step"
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A loss on a run. Dimensionless, batch last; arrays without a batch are given one of a single lane."""
+
+    hamiltonian: Energy
+    theta: Mapping[str, Array]
+    inputs: Array
+    """(steps, m[, batch])"""
+    step: Array
+    state: State
+    """Positions and momenta, (n[, batch]) each."""
+    loss: Loss
+    integrator: Integrator = field(default_factory=Leapfrog)
+    wrt: tuple[str, ...] | None = None
+    """What to differentiate by: names of theta, "inputs", "step". The initial state comes with it. None: all."""
+
+    def __post_init__(self) -> None:
+        if self.hamiltonian.lossy:
+            raise ArgumentError(
+                f"Argument `hamiltonian` must be without loss, but has {', '.join(self.hamiltonian.lossy)}: an echo "
+                "does not retrace what is lost, so remove them"
+            )
+        if not isinstance(self.loss, Loss):
+            raise ArgumentError(f"Argument `loss` must be a loss such as TrajectoryMSE, but is {self.loss!r}")
+        theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
+        steps = np.shape(self.inputs)[0] if np.ndim(self.inputs) else 0
+        if steps == 0:
+            raise ArgumentError("Argument `inputs` must have at least one step, but has none")
+        refuse_unless_positive(step=self.step)
+        inputs, state = conform(self.hamiltonian, theta, self.inputs, steps, self.state)
+        if inputs.ndim == 2:
+            inputs, state = inputs[:, :, None], tuple(x[:, None] for x in state)
+        known = (*theta, INPUTS, STEP)
+        for name in self.wrt or ():
+            if name not in known:
+                raise ArgumentError(
+                    f"Argument `wrt` must name parameters, {INPUTS!r} or {STEP!r}, but has {name!r}"
+                    f"{nearest(name, known)}"
+                )
+        self.loss.check(steps, state[0].shape[0], inputs.shape[-1])
+        for key, value in (
+            ("theta", theta),
+            ("inputs", inputs),
+            ("state", state),
+            ("step", jnp.asarray(self.step, inputs.dtype)),
+            ("wrt", known if self.wrt is None else tuple(self.wrt)),
+        ):
+            object.__setattr__(self, key, value)
+
+    @property
+    def run(self) -> tuple[Any, Any, Any, Any]:
+        """Parameters, inputs, state and step: what a compiled program is given of it."""
+        return self.theta, self.inputs, self.state, self.step
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the parameters that are differentiated by."""
+        return tuple(k for k in self.theta if k in (self.wrt or ()))
+
+
+class Program(NamedTuple):
+    """A compiled function and what it is called with, so that it can be measured as well as run."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+
+    def run(self) -> Any:
+        """What the function returns."""
+        return self.function(*self.arguments)
+
+    def temporary_bytes(self) -> int:
+        """Peak of the memory that it needs beside its arguments and results."""
+        return int(self.function.lower(*self.arguments).compile().memory_analysis().temp_size_in_bytes)
+
+
+class Estimator(Protocol):
+    """Whatever finds gradients."""
+
+    def gradient(self, problem: Problem) -> Gradient:
+        """Gradient of the loss."""
+        ...
+
+    def program(self, problem: Problem) -> Program:
+        """The compiled part of it."""
+        ...
+
+
+class Parts(NamedTuple):
+    """Derivatives of the loss, averaged over the batch; None for what was not asked for."""
+
+    theta: Mapping[str, Array]
+    inputs: Array | None
+    """(steps, m, batch)"""
+    state: State | None
+    """By positions and momenta at the start, (n, batch) each."""
+    step: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Derivatives of the loss as `Parts` has them, and what they cost."""
+
+    loss: Array
+    parts: Parts
+    passes: int
+    """Runs of the device that it took."""
+    epsilon: float | None = None
+    gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        if not bool(_finite((self.loss, self.parts))):
+            raise DivergedError(
+                "The gradient left the range of floating point: use a smaller step, weaker inputs, targets nearer to "
+                "the response, or a smaller epsilon·gamma"
+            )
+
+    @property
+    def theta(self) -> Mapping[str, Array]:
+        """By the parameters."""
+        return self.parts.theta
+
+    @property
+    def inputs(self) -> Array | None:
+        """By the inputs, (steps, m, batch)."""
+        return self.parts.inputs
+
+    @property
+    def state(self) -> State | None:
+        """By positions and momenta at the start, (n, batch) each."""
+        return self.parts.state
+
+    @property
+    def step(self) -> Array | None:
+        """By the time step."""
+        return self.parts.step
+
+
+@jax.jit
+def _finite(tree: Any) -> Array:
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))

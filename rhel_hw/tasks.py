@@ -1,0 +1,98 @@
+"""What a circuit shall learn, if nobody says: to do as a hidden circuit of the same topology does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from circuits import Design
+from circuits.state import encode
+from devices import ArgumentError
+from rhel_hw.excitation import stimulus
+from rhel_hw.integrators import Integrator, Leapfrog
+from rhel_hw.losses import FinalMSE, Loss, TrajectoryMSE, targets_of
+from rhel_hw.problem import Problem
+from rhel_hw.simulation import Keep, simulate
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Imitate, at the targets, a circuit whose trainable parameters are moved by up to ± `spread` of their value.
+
+    A parameter that is zero is moved by up to ± `spread` of its unit. The stimulus are the design's own waveforms, or
+    seeded noise inside the band of its modes.
+    """
+
+    spread: float = 0.2
+    drive: str = "band-limited"
+    """"band-limited", or "own" for the waveforms of the design file."""
+    loss: str = "trajectory"
+    """"trajectory" or "final"."""
+    batch: int = 1
+    """Number of different stimuli; one is all there is with the design's own."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        choices = {"drive": ("band-limited", "own"), "loss": ("trajectory", "final")}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ArgumentError(
+                    f"Argument `{name}` must be {' or '.join(map(repr, allowed))}, but is {getattr(self, name)!r}"
+                )
+        if isinstance(self.spread, (bool, str)) or not 0 < self.spread < 1:
+            raise ArgumentError(f"Argument `spread` must lie between 0 and 1, but is {self.spread!r}")
+        for name, least in (("batch", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but is {value!r}")
+
+    def teacher(self, design: Design, dtype: Any = None) -> dict[str, Array]:
+        """Parameters of the hidden circuit, within the bounds of the design."""
+        rng = np.random.default_rng([self.seed, 1])
+        theta = {k: np.array(v, float) for k, v in design.theta().items()}
+        for entry in design.assembly.entries:
+            if entry.trainable:
+                value = theta[entry.key][entry.index]
+                moved = value + rng.uniform(-self.spread, self.spread) * (abs(value) or 1.0)
+                low, high = entry.bounds or (-np.inf, np.inf)
+                theta[entry.key][entry.index] = min(max(moved, low), high)
+        return {k: jnp.asarray(v, dtype) for k, v in theta.items()}
+
+    def problem(self, design: Design, *, integrator: Integrator | None = None, dtype: Any = None) -> Problem:
+        """The design's own parameters before the task, with respect to the trainable ones."""
+        trainable = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
+        if not trainable:
+            raise ArgumentError(
+                "Argument `design` must have trainable parameters, but has none: write `trainable = true` in an element"
+            )
+        reader = targets_of(design)
+        method = Leapfrog() if integrator is None else integrator
+        inputs, start = self._stimuli(design)
+        steps = inputs.shape[0]
+        keep = Keep.ENDS if self.loss == "trajectory" else Keep.FINAL
+        run = simulate(
+            design.hamiltonian, self.teacher(design, dtype), inputs, steps, design.step,
+            state=start, integrator=method, keep=keep,
+        )  # fmt: skip
+        loss: Loss
+        if self.loss == "trajectory":
+            assert run.positions is not None  # as asked for
+            loss = TrajectoryMSE(reader, jnp.moveaxis(reader(jnp.moveaxis(run.positions, 1, 0)), 0, 1))
+        else:
+            loss = FinalMSE(reader, reader(run.final[0]))
+        return Problem(design.hamiltonian, design.theta(dtype), inputs, design.step, start, loss, method, trainable)
+
+    def _stimuli(self, design: Design) -> tuple[Array, tuple[Array, Array]]:
+        """Inputs (steps, m, batch) and state (n, batch)."""
+        own = self.drive == "own"
+        if own and not any(d.waveform for d in design.netlist.drives):
+            raise ArgumentError('Argument `drive` must be "band-limited" here, but is "own": no drive has a waveform')
+        lanes = self.batch if design.netlist.drives and not own else 1
+        found = [stimulus(design, seed=self.seed + lane, own=own) for lane in range(lanes)]
+        q, p = (jnp.stack([s.state[i] for s in found], axis=-1) for i in (0, 1))
+        return jnp.stack([encode(design, s.waveforms) for s in found], axis=-1), (q, p)

@@ -1,0 +1,37 @@
+"""Speed, measured as ratios of interleaved runs: machines are noisy, ratios less so."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from statistics import median
+from typing import Any
+
+
+def machine() -> dict[str, str]:
+    """Where the numbers come from."""
+    return {
+        "processor": platform.machine(),
+        "cores": str(os.cpu_count()),
+        "python": platform.python_version(),
+        "jax": version("jax"),
+        "rhel-hw": version("rhel-hw"),
+    }
+
+
+def interleaved(functions: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Median seconds of each function, all run once per round after a first call that compiles."""
+    import jax
+
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        jax.block_until_ready(function())  # type: ignore[no-untyped-call]
+    for _ in range(rounds):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            jax.block_until_ready(function())  # type: ignore[no-untyped-call]
+            times[name].append(time.perf_counter() - start)
+    return {name: median(found) for name, found in times.items()}

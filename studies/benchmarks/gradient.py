@@ -1,0 +1,85 @@
+"""What a gradient costs: echo learning (centred, hold) against one free pass and backpropagation through time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from circuits import Netlist
+from circuits.generators import ladder, six_oscillators
+from rhel_hw.baselines import BPTT
+from rhel_hw.problem import Program
+from rhel_hw.rhel import RHEL
+from rhel_hw.simulation import Keep, propagate
+from rhel_hw.tasks import Teacher
+from studies.benchmarks import interleaved
+
+Report = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One size. Times are of compiled programs; memory is the peak beside arguments and results."""
+
+    circuit: str
+    coordinates: int
+    batch: int
+    steps: int
+    loss: str
+    free_seconds: float
+    rhel_over_free: float
+    bptt_over_free: float
+    rhel_over_bptt: float
+    rhel_bytes: int
+    bptt_bytes: int
+
+
+@dataclass(frozen=True)
+class Size:
+    """A circuit, how many lanes and how many steps."""
+
+    netlist: Callable[[], Netlist]
+    batch: int
+    steps: int
+
+
+SIZES = (
+    Size(six_oscillators, 256, 4000),
+    Size(lambda: ladder(64), 16, 8000),
+    Size(lambda: ladder(256), 16, 2000),
+    Size(lambda: ladder(16), 4, 20_000),
+)
+"""Sizes by coordinates × batch: 6×256, 64×16, 256×16, 16×4."""
+
+
+def run(*, sizes: tuple[Size, ...] = SIZES, rounds: int = 9, report: Report | None = None) -> list[Row]:
+    """Measure every size with a running and with a final loss."""
+    cases = [(size, loss) for size in sizes for loss in ("trajectory", "final")]
+    rows = []
+    for done, (size, loss) in enumerate(cases):
+        if report:
+            report(done, len(cases))
+        rows.append(measure(size, loss, rounds))
+    return rows
+
+
+def measure(size: Size, loss: str, rounds: int) -> Row:
+    """One size with one loss, by the trainable parameters."""
+    design = size.netlist().compile(steps=size.steps)
+    problem = Teacher(loss=loss, batch=size.batch).problem(design)
+    free = Program(propagate, (problem.hamiltonian, problem.integrator, Keep.FINAL, *problem.run))
+    rhel, bptt = RHEL().program(problem), BPTT().program(problem)
+    seconds = interleaved({"free": free.run, "rhel": rhel.run, "bptt": bptt.run}, rounds)
+    return Row(
+        design.netlist.name,
+        design.hamiltonian.size,
+        problem.inputs.shape[-1],
+        size.steps,
+        loss,
+        seconds["free"],
+        seconds["rhel"] / seconds["free"],
+        seconds["bptt"] / seconds["free"],
+        seconds["rhel"] / seconds["bptt"],
+        rhel.temporary_bytes(),
+        bptt.temporary_bytes(),
+    )
