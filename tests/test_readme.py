@@ -1,6 +1,7 @@
 """What the README shows is run as it stands."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,32 +9,40 @@ import pytest
 
 from circuits.formats import toml
 from circuits.gallery import GALLERY
-from rhel_hw import simulate_design
+from rhel_hw import RHEL, Teacher, settings, simulate_design
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
-    (found,) = re.findall(rf"<!-- run by tests/test_readme.py -->\n```{language}\n(.*?)```", README, re.DOTALL)
-    return found
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"<!-- run by tests/test_readme.py -->\n```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_python_example(capsys):
+def test_python_example():
     names = {}
-    exec(block("python"), names)
+    (program,) = blocks("python")
+    exec(program, names)
     assert names["design"].legality.legal
-    shown = capsys.readouterr().out.strip().splitlines()
-    assert float(shown[-1]) < 1e-12
+    assert names["return_error"](names["run"], names["reverse"](names["run"])) < 1e-12
+    echo, exact = names["gradient"].theta, names["BPTT"]().gradient(names["task"]).theta
+    np.testing.assert_allclose(echo["inductor.inductance"], exact["inductor.inductance"], rtol=1e-6)
     assert np.max(np.abs(names["run"].positions_si()["n3"])) > 0
 
 
 def test_design_file_example():
-    design = toml.read(block("toml")).compile()
+    design = toml.read(blocks("toml")[0]).compile()
     # Two equal tanks: the even mode at 1/√(LC), the odd one stiffer by the coupling inductor.
     even = 1 / (2 * np.pi * np.sqrt(1e-9 * 25e-6))
     odd = np.sqrt((1 / 25e-6 + 2 / 100e-6) / 1e-9) / (2 * np.pi)
     np.testing.assert_allclose(design.frequencies_hz, [even, odd], rtol=1e-12)
     assert np.max(np.abs(simulate_design(design).positions_si()["b"])) > 0
+
+
+def test_sections_of_the_design_file_are_the_defaults():
+    circuit, sections = blocks("toml")
+    netlist = toml.read(circuit + sections)
+    assert settings.task(netlist) == Teacher()
+    assert replace(settings.learning(netlist), epsilon=1e-3, gamma=1.0) == RHEL()
 
 
 @pytest.mark.parametrize("name", ["toy", "lc-toy", "josephson-ladder"])

@@ -98,3 +98,13 @@ def stem(design: str) -> str:
 def print_json(document: Any) -> None:
     """Print one JSON document."""
     print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def size_text(count: int) -> str:
+    """A number of bytes for people."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

@@ -118,10 +118,13 @@ def simulate(
 
 
 def demo(out: OutOption = Path("demo"), as_json: JsonOption = False) -> None:
-    """Compile the paper's six-oscillator toy, run it, flip the momenta, and watch it come back."""
+    """Compile the paper's six-oscillator toy, run it, flip the momenta, watch it come back, and learn from it."""
     from circuits import Netlist
+    from rhel_hw.compare import compare
     from rhel_hw.excitation import band_limited
+    from rhel_hw.rhel import RHEL
     from rhel_hw.simulation import return_error, reverse, simulate_design
+    from rhel_hw.tasks import Teacher
     from studies.plots import reversal
 
     use_float64()
@@ -130,6 +133,7 @@ def demo(out: OutOption = Path("demo"), as_json: JsonOption = False) -> None:
         forward = simulate_design(design, band_limited(design, amplitude=0.3), report=report)
     backward = reverse(forward)
     error = return_error(forward, backward)
+    learnt = compare(design, Teacher().problem(design), ["rhel"], RHEL(gamma="auto"))["rhel"]
     file = save(reversal(design, forward, backward), out, "toy.png")
     result = {
         "design": design.netlist.name,
@@ -140,6 +144,7 @@ def demo(out: OutOption = Path("demo"), as_json: JsonOption = False) -> None:
         "steps": forward.steps,
         "relative_energy_error": forward.audit.relative_error,
         "return_error": error,
+        "gradient": {"cosine_to_bptt": learnt.cosine_to_bptt, "passes": learnt.passes},
         "files": [str(file)],
     }
     if as_json:
@@ -155,6 +160,10 @@ def demo(out: OutOption = Path("demo"), as_json: JsonOption = False) -> None:
             f"change that the drive does not explain: {forward.audit.relative_error:.1e} of the largest energy",
         ),
         ("echo", f"flipped and run back, it returns to its start within {error:.1e}"),
+        (
+            "learning",
+            f"gradient by echoes, {learnt.passes} passes: cosine to backpropagation {learnt.cosine_to_bptt:.9f}",
+        ),
         ("figure", str(file)),
     ):
         table.add_row(f"[bold]{key}[/bold]  ", value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -19,6 +19,7 @@ from rhel_hw.cli.common import (
     precision_named,
     print_json,
     progress,
+    size_text,
     use_float64,
 )
 
@@ -111,7 +112,7 @@ def _print(design: Design, results: dict[str, Compared]) -> None:
     for name, r in results.items():
         costs.add_row(
             name, _number(r.cosine_to_bptt, ".9f"), _number(r.norm_ratio, ".6f"), str(r.passes), f"{r.seconds:.3g}",
-            _bytes(r.peak_temporary_bytes),
+            size_text(r.peak_temporary_bytes),
         )  # fmt: skip
     console.print(costs)
     entries = [e for e in design.assembly.entries if e.trainable]
@@ -130,12 +131,3 @@ def _print(design: Design, results: dict[str, Compared]) -> None:
 
 def _number(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
-
-
-def _bytes(count: Any) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress, use_float64
+from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress, size_text, use_float64
 
 
 def study(
@@ -54,23 +54,14 @@ def benchmark(
     console = Console(highlight=False)
     console.print(", ".join(f"{k} {v}" for k, v in machine().items()))
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (
-        "circuit",
-        "size",
-        "steps",
-        "loss",
-        "free pass",
-        "RHEL",
-        "BPTT",
-        "RHEL / BPTT",
-        "memory RHEL",
-        "BPTT",
-    ):
-        table.add_column(column, justify="left" if column in ("circuit", "loss") else "right")
+    for column in ("size", "steps", "loss", "free pass", "RHEL", "BPTT", "RHEL memory", "BPTT memory"):
+        table.add_column(column, justify="left" if column == "loss" else "right")
     for r in rows:
         table.add_row(
-            r.circuit, f"{r.coordinates}×{r.batch}", f"{r.steps}", r.loss, f"{1e3 * r.free_seconds:.1f} ms",
-            f"{r.rhel_over_free:.2f}×", f"{r.bptt_over_free:.2f}×", f"{r.rhel_over_bptt:.2f}",
-            f"{r.rhel_bytes / 1024:.1f} KiB", f"{r.bptt_bytes / 1024:.1f} KiB",
+            f"{r.coordinates}×{r.batch}", f"{r.steps}", r.loss, f"{1e3 * r.free_seconds:.1f} ms",
+            f"{r.rhel_over_free:.2f}×", f"{r.bptt_over_free:.2f}×", size_text(r.rhel_bytes), size_text(r.bptt_bytes),
         )  # fmt: skip
     console.print(table)
+    console.print(
+        "size: coordinates × lanes; RHEL (centred, hold) and BPTT in free passes; memory: peak of temporaries"
+    )

@@ -98,9 +98,8 @@ def descend(design, task, estimator, steps=60, rate=0.03):
 def test_shuffled_credit_points_nowhere(design, loss):
     task = Teacher(batch=8, loss=loss).problem(design)
     exact = trained(design, BPTT().gradient(task).theta)
-    cosines = [cosine(trained(design, ShuffledCredit(seed=s).gradient(task).theta), exact) for s in range(8)]
-    assert abs(np.mean(cosines)) < 0.3
-    assert abs(cosines[0]) < 0.3  # the default seed
+    cosines = [cosine(trained(design, ShuffledCredit(seed=s).gradient(task).theta), exact) for s in range(3)]
+    assert np.max(np.abs(cosines)) < 0.3
     assert cosine(trained(design, RHEL().gradient(task).theta), exact) > 0.999999
 
 
