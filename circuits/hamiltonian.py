@@ -122,8 +122,8 @@ class Hamiltonian:
 
     @property
     def lossy(self) -> tuple[str, ...]:
-        """Types of its elements that dissipate."""
-        return tuple(self.assembly.loss)
+        """Names of its elements that dissipate."""
+        return tuple(name for kind in self.assembly.loss for name in self.assembly.groups[kind].names)
 
     @property
     def input_parity(self) -> NDArray[np.float64]:
@@ -213,16 +213,9 @@ class Hamiltonian:
         return jnp.concatenate([q, -times(prepared.massless, slope)])
 
     def inverse_error(self, theta: Theta) -> float:
-        """Relative residual of the inverse inertia matrix on a trial vector; training may move it off its range."""
-        if self.inverse.sweeps == 0:
-            return 0.0
-        weights = _inertia_weights(self.assembly.groups, self.assembly.inertia, theta)
-        x = jnp.broadcast_to(
-            lanes(jnp.asarray(np.random.default_rng(0).normal(size=self.inverse.size)), weights),
-            (self.inverse.size, *weights.shape[1:]),
-        ).astype(weights.dtype)
-        residual = self.inverse.apply(weights, self.inverse.solve(self.inverse.prepare(weights), x)) - x
-        return float(jnp.linalg.norm(residual) / jnp.linalg.norm(x))
+        """Largest relative residual of the inverse matrices on a trial vector: training may move them off range."""
+        weights, pairs = self.weights(theta), ((INERTIA, self.inverse), (COMPLIANCE, self.compliance))
+        return max(_residual(inverse, weights[name]) for name, inverse in pairs if inverse is not None)
 
     # Readout -----------------------------------------------------------------------------------------------------
 
@@ -334,6 +327,15 @@ def _inertia_weights(groups: Mapping[str, Group], inertia: Mapping[str, Any], th
         weights.append(kind.inertia(groups[name].values(theta)))
     example = next(iter(theta.values()))
     return jnp.concatenate(weights) if weights else jnp.zeros((0, *example.shape[1:]), example.dtype)
+
+
+def _residual(inverse: Inverse, weights: Array) -> float:
+    if inverse.sweeps == 0:
+        return 0.0
+    trial = jnp.asarray(np.random.default_rng(0).normal(size=inverse.size), weights.dtype)
+    x = jnp.broadcast_to(lanes(trial, weights), (inverse.size, *weights.shape[1:]))
+    residual = inverse.apply(weights, inverse.solve(inverse.prepare(weights), x)) - x
+    return float(jnp.linalg.norm(residual) / jnp.linalg.norm(x))
 
 
 def _without_empty(rows: sp.csr_array) -> sp.csr_array:

@@ -102,3 +102,7 @@ __all__ = [
     "simulate_design",
     "targets_of",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

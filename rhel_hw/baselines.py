@@ -6,7 +6,7 @@ Everything that differentiates through time is here and in `continuous`, and now
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from devices import refuse_unless_positive
+from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.integrators import Energy, Integrator
-from rhel_hw.losses import Loss, Slopes, When
-from rhel_hw.nudging import Nudges, Nudging, Recorded
+from rhel_hw.losses import Loss, When
+from rhel_hw.nudging import Recorded
 from rhel_hw.operations import MomentumFlip, OneSided, Operation
 from rhel_hw.passes import Wanted, echo, free_pass
 from rhel_hw.problem import INPUTS, STEP, Gradient, Parts, Problem, Program
@@ -27,6 +27,10 @@ from rhel_hw.rhel import RHEL, assembled, wanted
 Array = Any
 State = tuple[Array, Array]
 Theta = Mapping[str, Array]
+
+
+DEALS = 100
+"""Most times that the control deals out its credit."""
 
 
 # Exact ------------------------------------------------------------------------------------------------------------
@@ -61,7 +65,7 @@ class RHELLimit:
 
     def program(self, problem: Problem) -> Program:
         """The compiled part of it."""
-        return Program(_by_limit, (*_system(problem), self.operation, wanted(problem), *problem.run))
+        return Program(_by_limit, (*_system(problem), self.operation, wanted(problem), problem.keys, *problem.run))
 
 
 @dataclass(frozen=True)
@@ -139,53 +143,31 @@ class SPSA:
 
 @dataclass(frozen=True)
 class ShuffledCredit:
-    """A control that must fail: echo learning whose nudges come in random order, with random signs, at wrong nodes.
+    """A control that must fail: echo learning whose credit goes to the wrong parameters, with random signs.
 
-    It does all the work and has all the noise of echo learning, but the credit goes to the wrong place.
+    It does all the work of echo learning. The credit is dealt again until it points elsewhere, |cosine| < 0.2 to what
+    it was dealt from. That takes a handful of parameters: with one, it can only be right or opposite.
     """
 
-    epsilon: float = 1e-3
+    learner: RHEL = field(default_factory=RHEL)
     seed: int = 0
 
     def gradient(self, problem: Problem) -> Gradient:
-        """Echo learning with shuffled nudges."""
-        return self._learner.gradient(problem)
+        """The gradient by echoes, its parts by theta dealt out anew."""
+        found = self.learner.gradient(problem)
+        flat, back = ravel_pytree(dict(found.theta))
+        rng, own = np.random.default_rng(self.seed), np.asarray(flat)
+        for _ in range(DEALS):
+            order = rng.permutation(len(own))
+            dealt = np.empty_like(own)
+            dealt[order] = rng.choice([-1.0, 1.0], size=len(own)) * own[np.roll(order, 1)]  # nothing stays in place
+            if abs(dealt @ own) < 0.2 * own @ own:
+                break
+        return replace(found, parts=Parts(back(jnp.asarray(dealt, flat.dtype)), None, None, None))
 
     def program(self, problem: Problem) -> Program:
         """The compiled part of it."""
-        return self._learner.program(problem)
-
-    @property
-    def _learner(self) -> RHEL:
-        return RHEL(self.epsilon, nudging=_Shuffled(self.seed))
-
-
-@dataclass(frozen=True)
-class _Shuffled(Nudging):
-    seed: int
-
-    def check(self, loss: Loss, operation: Operation, size: int) -> None:
-        """Nothing to refuse."""
-
-    def nudges(self, loss: Loss, operation: Operation, errors: Any, last: Any, steps: int) -> Nudges:
-        """Recorded slopes, out of order."""
-        rng = np.random.default_rng(self.seed)
-        order = jnp.asarray(rng.permutation(max(steps - 1, 1)))
-        signs = jnp.asarray(rng.choice([-1.0, 1.0], size=steps))
-        straight = Recorded().nudges(loss, operation, errors, last, steps)
-        shift = int(rng.integers(1, 1 << 16))
-
-        def shuffled(slopes: Slopes, sign: Array) -> Slopes:
-            def moved(x: Array | None) -> Array | None:
-                return None if x is None else sign * jnp.roll(x, 1 + shift % max(x.shape[0] - 1, 1), axis=0)
-
-            return moved(slopes[0]), moved(slopes[1])
-
-        return Nudges(
-            lambda state: shuffled(straight.first(state), signs[-1]),
-            lambda state, i: shuffled(straight.of(state, order[i]), signs[i]),
-            straight.every,
-        )
+        return self.learner.program(problem)
 
 
 # Programs ---------------------------------------------------------------------------------------------------------
@@ -197,6 +179,8 @@ def _system(problem: Problem) -> tuple[Energy, Integrator, Loss]:
 
 def _flat(problem: Problem) -> tuple[Array, Any]:
     """The parameters that are differentiated by in one array, and the way back."""
+    if not problem.keys:
+        raise ArgumentError("Argument `wrt` must name parameters, but has none: trials move parameters only")
     flat, back = ravel_pytree({k: problem.theta[k] for k in problem.keys})
     return flat, back
 
@@ -243,10 +227,10 @@ def _through_time(
     return jax.value_and_grad(of)(given)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 3, 4))
+@partial(jax.jit, static_argnums=(0, 1, 3, 4, 5))
 def _by_limit(
-    energy: Energy, integrator: Integrator, loss: Loss, operation: Operation, wanted: Wanted, theta: Theta,
-    inputs: Array, start: State, step: Array,
+    energy: Energy, integrator: Integrator, loss: Loss, operation: Operation, wanted: Wanted, keys: tuple[str, ...],
+    theta: Theta, inputs: Array, start: State, step: Array,
 ) -> tuple[Array, Parts]:  # fmt: skip
     free = free_pass(energy, integrator, loss, theta, inputs, start, step)
     nudges = Recorded().nudges(loss, operation, free.errors, free.last, len(inputs))
@@ -258,7 +242,7 @@ def _by_limit(
 
     zero = jnp.zeros((), inputs.dtype)
     _, by_strength = jax.jvp(sums, (zero,), (jnp.ones_like(zero),))
-    return jnp.mean(free.loss), assembled(energy, operation, theta, step, by_strength)
+    return jnp.mean(free.loss), assembled(energy, operation, keys, theta, step, by_strength)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 3, 4))
@@ -302,7 +286,7 @@ def _by_adjoint(
     def advance(carry: Any, _: None) -> Any:
         i, y = carry
         y, by_input = backwards(y, inputs[i])
-        if loss.when is When.RUNNING:
+        if loss.when is When.RUNNING and steps > 1:
             y = (y[0], jax.tree.map(jnp.add, y[1], slopes(jax.tree.map(lambda x: x[i - 1], free.errors))), *y[2:])
         elif loss.when is When.POOLED:
             y = (y[0], jax.tree.map(jnp.add, y[1], pooled), *y[2:])

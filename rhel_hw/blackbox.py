@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
 import jax
@@ -74,20 +75,27 @@ class FreeFlight(Readout):
 
 @dataclass(frozen=True)
 class BlackBox:
-    """Echo learning by knobs of the given mass, in the design's own units; exact as it grows, with an error ∝ 1/mass.
+    """Echo learning by knobs of the given mass, in the design's own units.
 
-    All of it is conjugated for the echo, knobs too. Nudges are recorded on the free pass.
+    Infinitely heavy knobs stand still, and their momenta are exact. Of finite mass they move, by about T²/mass in a run
+    of length T, and so does the error. All is conjugated for the echo, knobs too; nudges are recorded on the free pass.
     """
 
     epsilon: float = 1e-3
     gamma: float = 1.0
-    mass: float = 1e9
+    mass: float = inf
     stencil: Stencil = field(default_factory=Centred)
     readout: Readout = field(default_factory=KnobMomentum)
     protocol: Protocol = field(default_factory=Hold)
 
     def __post_init__(self) -> None:
-        refuse_unless_positive(epsilon=self.epsilon, gamma=self.gamma, mass=self.mass)
+        refuse_unless_positive(epsilon=self.epsilon, gamma=self.gamma)
+        if self.mass != inf or isinstance(self.readout, FreeFlight):
+            refuse_unless_positive(mass=self.mass)
+        if not isinstance(self.readout, Readout) or not isinstance(self.stencil, Stencil):
+            raise ArgumentError(
+                "Arguments `readout` and `stencil` must be objects such as KnobMomentum() and Centred()"
+            )
         self.readout.check()
 
     def gradient(self, problem: Problem) -> Gradient:

@@ -15,9 +15,11 @@ from circuits import Design
 from devices import ArgumentError, nearest
 from rhel_hw.baselines import BPTT, SPSA, Adjoint, FiniteDifferences, RHELLimit, ShuffledCredit
 from rhel_hw.blackbox import BlackBox
-from rhel_hw.operations import Richardson
+from rhel_hw.nudging import Recorded
+from rhel_hw.operations import MomentumFlip, Richardson
 from rhel_hw.problem import Estimator, Problem
 from rhel_hw.rhel import RHEL
+from rhel_hw.simulation import refuse_bytes
 
 Report = Callable[[int, int], None]
 
@@ -25,12 +27,12 @@ METHODS: Mapping[str, Callable[[RHEL], Estimator]] = {
     "rhel": lambda learner: learner,
     "rhel-richardson": lambda learner: replace(learner, stencil=Richardson()),
     "rhel-limit": lambda learner: RHELLimit(learner.operation),
-    "blackbox": lambda learner: BlackBox(learner.epsilon, 1.0 if learner.gamma == "auto" else learner.gamma),
+    "blackbox": lambda learner: _knobs(learner),
     "bptt": lambda _: BPTT(),
     "adjoint": lambda _: Adjoint(),
     "finite-differences": lambda _: FiniteDifferences(),
     "spsa": lambda _: SPSA(samples=64),
-    "shuffled": lambda learner: ShuffledCredit(learner.epsilon),
+    "shuffled": lambda learner: ShuffledCredit(learner),
 }
 """Estimators of parameter gradients by the names that the command line knows them by."""
 
@@ -65,12 +67,15 @@ def compare(
             )
     if not names:
         raise ArgumentError(f"Argument `methods` must name some of {', '.join(METHODS)}, but is empty")
+    estimators = {name: METHODS[name](learner) for name in names}
+    stored = BPTT().program(problem).temporary_bytes()
+    refuse_bytes(stored, "steps", "backpropagation, with which all is compared,", "use a smaller batch")
     exact = trained(design, BPTT().gradient(problem).theta)
     results = {}
     for done, name in enumerate(names):
         if report:
             report(done, len(names))
-        results[name] = _measured(design, problem, METHODS[name](learner), exact)
+        results[name] = _measured(design, problem, estimators[name], exact)
     return results
 
 
@@ -104,3 +109,13 @@ def _measured(design: Design, problem: Problem, estimator: Estimator, exact: NDA
         found.gamma,
         float(found.loss),
     )
+
+
+def _knobs(learner: RHEL) -> BlackBox:
+    """Black-box learning with the settings that it shares; others are refused."""
+    if learner.gamma == "auto" or learner.operation != MomentumFlip() or learner.nudging != Recorded():
+        raise ArgumentError(
+            "Argument `methods` must not have 'blackbox' with these settings: it takes a number for gamma, "
+            "momentum-flip and recorded nudges"
+        )
+    return BlackBox(learner.epsilon, learner.gamma, stencil=learner.stencil, protocol=learner.protocol)

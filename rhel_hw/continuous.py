@@ -72,8 +72,8 @@ class ContinuousProblem:
             raise ArgumentError(
                 "Argument `state` must be in double precision, but JAX is in single: set jax_enable_x64"
             )
-        if self.hamiltonian.assembly.loss:
-            lossy = ", ".join(self.hamiltonian.assembly.loss)
+        if self.hamiltonian.lossy:
+            lossy = ", ".join(self.hamiltonian.lossy)
             raise ArgumentError(f"Argument `hamiltonian` must be without loss, but has {lossy}: remove them")
         refuse_unless_positive(duration=self.duration)
         if self.reader.columns != n:
@@ -82,7 +82,7 @@ class ContinuousProblem:
                 f"Argument `reader` must read {n} coordinates, but reads {read}: use targets_of(design)"
             )
         theta = {k: jnp.asarray(v, np.float64) for k, v in self.theta.items()}
-        _, state = conform(self.hamiltonian, theta, None, 1, self.state)
+        _, _, state = conform(self.hamiltonian, theta, None, 1, self.state)
         if state[0].ndim != 1:
             raise ArgumentError(f"Arguments `state` and `theta` must have no batch, but have {state[0].shape[1]} lanes")
         for name, size in (("drive", self.hamiltonian.inputs), ("target", self.reader.rows)):

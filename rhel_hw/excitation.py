@@ -31,31 +31,37 @@ class Stimulus:
     words: str
 
 
-def stimulus(design: Design, *, seed: int = 0, own: bool = True) -> Stimulus:
-    """The design's own stimulus, or one that makes it move; `own = False` prefers noise on the drives."""
+def stimulus(design: Design, *, seed: int = 0, lane: int = 0, own: bool = True) -> Stimulus:
+    """The design's own stimulus, or one that makes it move; `own = False` prefers noise on the drives.
+
+    Noise of the same seed differs from lane to lane.
+    """
     state = design.initial_state()
     initial, drives = design.netlist.initial, design.netlist.drives
     if own and any(d.waveform for d in drives):
         return Stimulus(sample_drives(design), state, "the design's own waveforms")
-    if own and (initial.positions or initial.momenta or initial.velocities):
+    moving = initial.positions or initial.momenta or initial.velocities
+    if moving and (own or not drives):
         return Stimulus({}, state, "the design's own initial state")
     if drives:
         words = f"band-limited noise on every drive, seed {seed}"
-        return Stimulus(band_limited(design, seed=seed), state, words)
+        return Stimulus(band_limited(design, seed=seed, lane=lane), state, words)
     q, p = state
     words = f"a kick to {design.hamiltonian.names[0]} (the design has neither drive nor initial state)"
     return Stimulus({}, (q, p.at[0].add(KICK)), words)
 
 
-def band_limited(design: Design, *, seed: int = 0, amplitude: float = 0.1) -> dict[str, NDArray[np.float64]]:
+def band_limited(
+    design: Design, *, seed: int = 0, lane: int = 0, amplitude: float = 0.1
+) -> dict[str, NDArray[np.float64]]:
     """Seeded noise on every drive inside the band of the circuit's modes, in SI: (steps,) by drive name.
 
     `amplitude` is the root mean square in the design's own units; each waveform is a sum of equally strong lines with
-    random phases.
+    random phases. Lanes of one seed are independent.
     """
     if seed < 0:
         raise ArgumentError(f"Argument `seed` must be at least 0, but is {seed}")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, lane] if lane else seed)
     band = design.frequencies_hz[design.frequencies_hz > 0]
     low, high = float(band[0]), float(band[-1])
     times = (np.arange(design.steps) + 0.5) * design.step_s
@@ -63,6 +69,8 @@ def band_limited(design: Design, *, seed: int = 0, amplitude: float = 0.1) -> di
     for drive in design.netlist.drives:
         lines = rng.uniform(low, high, LINES)
         phases = rng.uniform(0, 2 * np.pi, LINES)
-        wave = np.sum(np.sin(2 * np.pi * lines[:, None] * times + phases[:, None]), axis=0)
+        wave = np.zeros(design.steps)
+        for line, phase in zip(lines, phases, strict=True):
+            wave += np.sin(2 * np.pi * line * times + phase)
         waves[drive.name] = amplitude * design.assembly.units.scale(drive.unit) * wave * np.sqrt(2 / LINES)
     return waves

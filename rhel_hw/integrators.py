@@ -48,11 +48,15 @@ class Energy(Protocol):
         ...
 
     def weights(self, theta: Mapping[str, Array]) -> dict[str, Array]:
-        """What T and V at given q and p depend on, by name."""
+        """What T and V at given q and p depend on, by name, (count,) each; (count, batch) if theta is batched."""
         ...
 
     def moved_by(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Names of the weights that depend on these parameters."""
+        ...
+
+    def inverse_error(self, theta: Mapping[str, Array]) -> float:
+        """How inexact whatever is inverted would be at these parameters."""
         ...
 
     def prepare(self, theta: Mapping[str, Array]) -> Any:

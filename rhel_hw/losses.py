@@ -35,7 +35,7 @@ class When(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Loss(ABC):
-    """Base of all losses. A new one defines `data`, `check` and `at`."""
+    """Base of all losses. A new one defines `data`, `check` and `at`, and is registered with JAX as those here are."""
 
     when: ClassVar[When] = When.RUNNING
 
@@ -69,6 +69,10 @@ class _Read(Loss):
     """From coordinates to targets."""
     targets: Array
 
+    def __post_init__(self) -> None:
+        if isinstance(self.targets, (list, tuple)):
+            object.__setattr__(self, "targets", np.asarray(self.targets))
+
     def data(self) -> Array:
         """The wanted positions."""
         return self.targets
@@ -77,9 +81,9 @@ class _Read(Loss):
         """Refuse targets of another shape."""
         lead = (steps,) if self.when is When.RUNNING else ()
         shape = (*lead, self.reader.rows)
-        if self.reader.columns != size:
+        if not isinstance(self.reader, Reader) or self.reader.columns != size:
             raise ArgumentError(
-                f"Argument `reader` must read {size} coordinates, but reads {self.reader.columns}: "
+                f"Argument `reader` must read {size} coordinates, but is {self.reader!r}: "
                 "make it with targets_of(design)"
             )
         if jnp.shape(self.targets) not in (shape, (*shape, batch)):

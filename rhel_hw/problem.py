@@ -13,7 +13,7 @@ import numpy as np
 from devices import ArgumentError, nearest, refuse_unless_positive
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
 from rhel_hw.losses import Loss
-from rhel_hw.simulation import DivergedError, conform
+from rhel_hw.simulation import DivergedError, conform, method_of
 
 Array = Any
 State = tuple[Array, Array]
@@ -50,7 +50,9 @@ class Problem:
         if steps == 0:
             raise ArgumentError("Argument `inputs` must have at least one step, but has none")
         refuse_unless_positive(step=self.step)
-        inputs, state = conform(self.hamiltonian, theta, self.inputs, steps, self.state)
+        if isinstance(self.wrt, str):
+            raise ArgumentError(f"Argument `wrt` must be a tuple of names, but is the text {self.wrt!r}")
+        moved, inputs, state = conform(self.hamiltonian, theta, self.inputs, steps, self.state)
         if inputs.ndim == 2:
             inputs, state = inputs[:, :, None], tuple(x[:, None] for x in state)
         known = (*theta, INPUTS, STEP)
@@ -60,9 +62,12 @@ class Problem:
                     f"Argument `wrt` must name parameters, {INPUTS!r} or {STEP!r}, but has {name!r}"
                     f"{nearest(name, known)}"
                 )
-        self.loss.check(steps, state[0].shape[0], inputs.shape[-1])
+        loss = _in_precision(self.loss, inputs.dtype)
+        loss.check(steps, state[0].shape[0], inputs.shape[-1])
         for key, value in (
-            ("theta", theta),
+            ("theta", moved),
+            ("loss", loss),
+            ("integrator", method_of(self.integrator)),
             ("inputs", inputs),
             ("state", state),
             ("step", jnp.asarray(self.step, inputs.dtype)),
@@ -156,6 +161,18 @@ class Gradient:
     def step(self) -> Array | None:
         """By the time step."""
         return self.parts.step
+
+
+def _in_precision(loss: Loss, dtype: Any) -> Loss:
+    """The loss with its numbers in the precision of the run; whole numbers stay."""
+    if jax.tree_util.all_leaves([loss]):
+        raise ArgumentError(
+            f"Argument `loss` must be known to JAX, but {type(loss).__name__} is not: decorate it with "
+            "jax.tree_util.register_dataclass"
+        )
+    arrays = jax.tree.map(jnp.asarray, loss)
+    cast: Loss = jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, arrays)
+    return cast
 
 
 @jax.jit

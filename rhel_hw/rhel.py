@@ -20,8 +20,9 @@ from rhel_hw.integrators import Energy, Integrator
 from rhel_hw.losses import Loss
 from rhel_hw.nudging import Nudging, Recorded
 from rhel_hw.operations import Centred, Hold, MomentumFlip, Operation, Protocol, Stencil
-from rhel_hw.passes import Excursion, Sums, Wanted, echo, excursion, free_pass
+from rhel_hw.passes import Sums, Wanted, echo, excursion, free_pass
 from rhel_hw.problem import INPUTS, STEP, Gradient, Parts, Problem, Program
+from rhel_hw.simulation import DivergedError
 
 Array = Any
 State = tuple[Array, Array]
@@ -49,18 +50,22 @@ class RHEL:
 
     def __post_init__(self) -> None:
         refuse_unless_positive(epsilon=self.epsilon, displacement=self.displacement)
+        if isinstance(self.gamma, str) and self.gamma != "auto":
+            raise ArgumentError(f'Argument `gamma` must be a number or "auto", but is {self.gamma!r}')
         if self.gamma != "auto":
             refuse_unless_positive(gamma=self.gamma)
         kinds = (("stencil", Stencil), ("operation", Operation), ("nudging", Nudging), ("protocol", Protocol))
         for name, kind in kinds:
             if not isinstance(getattr(self, name), kind):
-                raise ArgumentError(f"Argument `{name}` must be a {kind.__name__}, but is {getattr(self, name)!r}")
+                known = " or ".join(f"{c.__name__}()" for c in kind.__subclasses__() if not c.__name__.startswith("_"))
+                raise ArgumentError(f"Argument `{name}` must be {known}, but is {getattr(self, name)!r}")
 
     def gradient(self, problem: Problem) -> Gradient:
         """Gradient of the loss from differences between echoes."""
         self.nudging.check(problem.loss, self.operation, problem.state[0].shape[0])
         gamma, pilots = self._tuned(problem) if self.gamma == "auto" else (self.gamma, 0)
         loss, parts = replace(self, gamma=gamma).program(problem).run()
+        _refuse_unresolved(problem, loss, parts, self.epsilon * gamma)
         echoes = 2 * pilots + len(self.stencil.points)
         return Gradient(loss, parts, self.protocol.runs(echoes) + echoes, self.epsilon, gamma)
 
@@ -68,7 +73,7 @@ class RHEL:
         """The compiled part of it; an automatic γ counts as 1."""
         gamma = 1.0 if self.gamma == "auto" else self.gamma
         strength = _in_precision(self.epsilon * gamma, max(map(abs, self.stencil.points)), problem.inputs.dtype)
-        choices = (self.stencil, self.operation, self.nudging, self.protocol, wanted(problem))
+        choices = (self.stencil, self.operation, self.nudging, self.protocol, wanted(problem), problem.keys)
         given = (*problem.run, strength)
         return Program(_by_echoes, (problem.hamiltonian, problem.integrator, problem.loss, *choices, *given))
 
@@ -76,26 +81,31 @@ class RHEL:
         """γ for the wanted displacement, and the number of pilot pairs that it took to find it."""
         strength = self.epsilon
         for pilot in range(1, PILOTS + 1):
-            seen = _pilot(
-                problem.hamiltonian, problem.integrator, problem.loss, self.operation, self.nudging, *problem.run,
-                jnp.asarray(strength, problem.inputs.dtype),
-            )  # fmt: skip
-            spread, displaced = (np.asarray(x, float) for x in seen)
-            if np.all(displaced == 0):  # nothing to nudge: the loss is at its minimum
-                return 1.0, pilot
+            spread, displaced, error = (np.asarray(x, float) for x in _pilot(*self._pilot_of(problem, strength)))
+            if not np.all(np.isfinite(spread)):
+                raise DivergedError("The run left the range of floating point: use a smaller step or weaker inputs")
             if np.all(spread == 0):
                 raise ArgumentError(
                     "Argument `gamma` must be a number here, but is 'auto': the state never moves, so it has no spread "
                     "to compare the echoes with"
                 )
+            if error <= 10 * np.finfo(problem.inputs.dtype).eps * np.max(spread):  # the loss is at its minimum
+                return 1.0, pilot
             ratio = float(np.max(displaced[spread > 0] / spread[spread > 0]))
-            if not np.isfinite(ratio) or ratio > 1:
-                strength *= 1e-3
-                continue
             if abs(ratio / self.displacement - 1) < 0.1:
-                break
-            strength *= self.displacement / ratio if ratio > 0 else 1e3
-        return strength / self.epsilon, pilot
+                return strength / self.epsilon, pilot
+            if not np.isfinite(ratio) or ratio > 30 * max(1.0, self.displacement):
+                strength *= 1e-3
+            else:
+                strength *= self.displacement / ratio if ratio > 0 else 1e3
+        raise ArgumentError(
+            f"Argument `gamma` must be a number here, but is 'auto': after {PILOTS} pilots the echoes do not stray by "
+            f"{self.displacement:g} of the spread of the state; another `displacement` may do"
+        )
+
+    def _pilot_of(self, problem: Problem, strength: float) -> tuple[Any, ...]:
+        system = (problem.hamiltonian, problem.integrator, problem.loss, self.operation, self.nudging)
+        return (*system, *problem.run, jnp.asarray(strength, problem.inputs.dtype))
 
 
 def wanted(problem: Problem) -> Wanted:
@@ -104,7 +114,9 @@ def wanted(problem: Problem) -> Wanted:
     return Wanted(problem.hamiltonian.moved_by(problem.keys), INPUTS in wrt, STEP in wrt)
 
 
-def assembled(energy: Energy, operation: Operation, theta: Theta, step: Array, sums: Sums) -> Parts:
+def assembled(
+    energy: Energy, operation: Operation, keys: tuple[str, ...], theta: Theta, step: Array, sums: Sums
+) -> Parts:
     """Derivatives from sums over echoes: signs, and the chain rule from weights to theta."""
     batch = sums.ends[0].shape[-1]
     signs = energy.theta_parity if operation.conjugates else {}
@@ -120,11 +132,24 @@ def assembled(energy: Energy, operation: Operation, theta: Theta, step: Array, s
     (by_theta,) = back(cotangents)
     scale = -operation.time * step / batch
     return Parts(
-        {k: scale * v for k, v in by_theta.items() if k in sums.weights},
+        {k: scale * by_theta[k] for k in keys},
         None if sums.inputs is None else scale * sums.inputs,
         operation.sensitivity(jax.tree.map(lambda x: x / batch, sums.ends)),
         None if sums.energy is None else -operation.time * jnp.mean(sums.energy),
     )
+
+
+def _refuse_unresolved(problem: Problem, loss: Array, parts: Parts, strength: float) -> None:
+    """Refuse echoes that came back no further apart than round-off: their difference is noise."""
+    eps = float(np.finfo(problem.inputs.dtype).eps)
+    size = max(float(jnp.max(jnp.abs(x))) for x in problem.state) or 1.0
+    assert parts.state is not None  # echoes always give it
+    apart = strength * problem.inputs.shape[-1] * max(float(jnp.max(jnp.abs(x))) for x in parts.state)
+    if apart < 10 * eps * size and float(loss) > (10 * eps * size) ** 2:
+        raise ArgumentError(
+            f"Arguments `epsilon` and `gamma` must have a larger product than {strength:g}: the echoes differ by no "
+            f'more than {problem.inputs.dtype.name} resolves; gamma = "auto" finds one'
+        )
 
 
 def _in_precision(strength: float, largest: float, dtype: Any) -> Array:
@@ -132,16 +157,17 @@ def _in_precision(strength: float, largest: float, dtype: Any) -> Array:
     limits = np.finfo(dtype)
     if not float(limits.tiny) ** 0.5 < strength < float(limits.max) ** 0.5 / (1e3 * largest):
         raise ArgumentError(
-            f"Arguments `epsilon` and `gamma` must have a product that {np.dtype(dtype).name} can hold, but it is "
-            f"{strength:g}"
+            f"Arguments `epsilon` and `gamma` must have a product whose square {np.dtype(dtype).name} can hold, but it "
+            f"is {strength:g}"
         )
     return jnp.asarray(strength, dtype)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 3, 4, 5, 6, 7))
+@partial(jax.jit, static_argnums=(0, 1, 3, 4, 5, 6, 7, 8))
 def _by_echoes(
     energy: Energy, integrator: Integrator, loss: Loss, stencil: Stencil, operation: Operation, nudging: Nudging,
-    protocol: Protocol, wanted: Wanted, theta: Theta, inputs: Array, start: State, step: Array, strength: Array,
+    protocol: Protocol, wanted: Wanted, keys: tuple[str, ...], theta: Theta, inputs: Array, start: State, step: Array,
+    strength: Array,
 ) -> tuple[Array, Parts]:  # fmt: skip
     if (runs := protocol.runs(len(stencil.points))) > 1:
         q, p = start
@@ -152,14 +178,17 @@ def _by_echoes(
         energy, integrator, operation, stencil, theta, inputs, free.final, nudges, step, strength, wanted
     )  # fmt: skip
     sums = jax.tree.map(lambda x: x / strength, sums)
-    return jnp.mean(free.loss), assembled(energy, operation, theta, step, sums)
+    return jnp.mean(free.loss), assembled(energy, operation, keys, theta, step, sums)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 3, 4))
 def _pilot(
     energy: Energy, integrator: Integrator, loss: Loss, operation: Operation, nudging: Nudging, theta: Theta,
     inputs: Array, start: State, step: Array, strength: Array,
-) -> Excursion:  # fmt: skip
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """How far pilot echoes stray, and the largest recorded error."""
     free = free_pass(energy, integrator, loss, theta, inputs, start, step)
     nudges = nudging.nudges(loss, operation, free.errors, free.last, len(inputs))
-    return excursion(energy, integrator, operation, theta, inputs, free.final, nudges, step, strength)
+    seen = excursion(energy, integrator, operation, theta, inputs, free.final, nudges, step, strength)
+    error = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves((free.errors, free.last))]))
+    return seen.spread, seen.displacement, error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -37,6 +38,13 @@ def task(netlist: Netlist, changes: Mapping[str, Any] | None = None) -> Teacher:
     return found
 
 
+def described(learner: RHEL) -> dict[str, Any]:
+    """A learner as a design file would have it."""
+    given = {f.name: getattr(learner, f.name) for f in fields(RHEL)}
+    names = {key: {v: k for k, v in choices.items()} for key, choices in CHOICES.items()}
+    return {k: names[k][v] if k in names else v for k, v in given.items()}
+
+
 def _read(
     section: str, netlist: Netlist, changes: Mapping[str, Any] | None, keys: list[str], build: Callable[..., Any]
 ) -> Any:
@@ -50,10 +58,12 @@ def _read(
         raise DesignError(findings)
     try:
         return build(given)
+    except DesignError:
+        raise
     except ArgumentError as problem:
-        if isinstance(problem, DesignError):
-            raise
-        raise DesignError([error(section, str(problem).removeprefix("Argument "), "correct it")]) from None
+        text = re.sub(r"^Argument `(\w+)`", r"\1:", str(problem))
+        key, _, reason = text.partition(": ")
+        raise DesignError([error(f"{section}.{key}", reason, f"see [{section}] in the README")]) from None
 
 
 def _learner(given: dict[str, Any]) -> RHEL:
@@ -63,7 +73,7 @@ def _learner(given: dict[str, Any]) -> RHEL:
 
 def _choice(section: str, key: str, name: Any) -> Any:
     choices = CHOICES[key]
-    if name not in choices:
+    if not isinstance(name, str) or name not in choices:
         raise DesignError(
             [
                 error(
@@ -78,6 +88,6 @@ def _choice(section: str, key: str, name: Any) -> Any:
 
 def _task(given: dict[str, Any]) -> Teacher:
     kind = given.pop("type", "teacher")
-    if kind not in TASKS:
+    if not isinstance(kind, str) or kind not in TASKS:
         raise DesignError([error("task.type", f"{kind!r} is no task{nearest(str(kind), TASKS)}", "choose teacher")])
     return TASKS[kind](**given)

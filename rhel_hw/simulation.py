@@ -169,13 +169,8 @@ def simulate(
         raise ArgumentError(f"Argument `steps` must be a whole number of at least 1, but is {steps}")
     refuse_unless_positive(step=step)
     theta = {k: jnp.asarray(v) for k, v in theta.items()}
-    inputs, (q, p) = conform(hamiltonian, theta, inputs, int(steps), state)
-    method = _method(integrator)
-    if (error := hamiltonian.inverse_error(theta)) > INVERSE_TOLERANCE:
-        raise ArgumentError(
-            f"Argument `theta` must stay near the compiled values, but the inertia matrix is inverted with an error of "
-            f"{error:.1e}: compile again with the new values"
-        )
+    theta, inputs, (q, p) = conform(hamiltonian, theta, inputs, int(steps), state)
+    method = method_of(integrator)
     refuse_too_large(q.size, int(steps), method, keep, q.dtype.itemsize)
     length = jnp.asarray(step, q.dtype)
     if report is None:
@@ -211,14 +206,10 @@ def simulate_design(
 
     A waveform has one value per step, at mid-step; its length then is the number of steps.
     """
-    method = _method(integrator)
+    method = method_of(integrator)
     if waveforms is not None and not isinstance(waveforms, Mapping):
         raise ArgumentError("Argument `waveforms` must map drive names to arrays, but is " + type(waveforms).__name__)
-    if design.step * design.highest >= method.limit:
-        raise ArgumentError(
-            f"Argument `integrator` must be stable at this step, but {method} needs step·ω < {method.limit} and "
-            f"it is {design.step * design.highest:.3g}: use a smaller step"
-        )
+    refuse_unstable(design, method)
     refuse_too_large(design.hamiltonian.size, design.steps, method, keep)
     theta = design.theta(dtype) if theta is None else theta
     waves = sample_drives(design) | dict(waveforms or {})
@@ -239,7 +230,18 @@ def simulate_design(
     )
 
 
-def _method(integrator: Integrator | None) -> Integrator:
+def refuse_unstable(design: Design, method: Integrator) -> None:
+    """Refuse an integrator that the design's step is too large for."""
+    if design.step * design.highest >= method.limit:
+        raise ArgumentError(
+            f"Argument `integrator` must be stable at this step, but {method} needs step·ω < {method.limit} and "
+            f"it is {design.step * design.highest:.3g}: use a step below "
+            f"{method.limit / design.highest * design.assembly.units.time:.3g} s"
+        )
+
+
+def method_of(integrator: Integrator | None) -> Integrator:
+    """The integrator, leapfrog if there is none."""
     if integrator is None:
         return Leapfrog()
     if not isinstance(integrator, Integrator):
@@ -275,18 +277,22 @@ def return_error(forward: Trajectory, backward: Trajectory) -> float:
 def refuse_too_large(size: int, steps: int, method: Integrator, keep: Keep, itemsize: int = 8) -> None:
     """Refuse a run of `size` numbers a step whose record would not fit, before anything is allocated for it."""
     arrays = {Keep.FINAL: 0, Keep.ENDS: 2, Keep.ALL: 2 + len(method.lengths)}[keep]
-    total = arrays * steps * size * itemsize
+    refuse_bytes(arrays * steps * size * itemsize, "steps", "the trajectory", "keep only the final state")
+
+
+def refuse_bytes(total: int, argument: str, what: str, remedy: str) -> None:
+    """Refuse what would take more memory than a record may."""
     if total > LARGEST_RECORD:
         raise ArgumentError(
-            f"Argument `steps` must be smaller: the trajectory would take {total / 2**30:.1f} GiB, and "
-            f"{LARGEST_RECORD / 2**30:.0f} GiB is the limit; or keep only the final state"
+            f"Argument `{argument}` must be smaller: {what} would take {total / 2**30:.1f} GiB, and "
+            f"{LARGEST_RECORD / 2**30:.0f} GiB is the limit; or {remedy}"
         )
 
 
 def conform(
     hamiltonian: Energy, theta: Theta, inputs: Array | None, steps: int, state: State | None
-) -> tuple[Array, State]:
-    """Inputs and state with one dtype and one batch, or an error that names the argument."""
+) -> tuple[Theta, Array, State]:
+    """Parameters, inputs and state with one dtype and one batch, or an error that names the argument."""
     nominal = hamiltonian.theta()
     if set(theta) != set(nominal):
         odd = sorted(set(theta) ^ set(nominal))
@@ -324,7 +330,13 @@ def conform(
         batch = sizes.pop()
         q, p = (jnp.broadcast_to(x if x.ndim == 2 else x[:, None], (n, batch)) for x in (q, p))
         u = jnp.broadcast_to(u if u.ndim == 3 else u[:, :, None], (steps, m, batch))
-    return u, (q, p)
+        theta = {k: v if v.ndim == 1 else jnp.broadcast_to(v, (v.shape[0], batch)) for k, v in theta.items()}
+    if (error := hamiltonian.inverse_error(theta)) > INVERSE_TOLERANCE:
+        raise ArgumentError(
+            f"Argument `theta` must stay near the compiled values, but a matrix is inverted with an error of "
+            f"{error:.1e}: compile again with the new values"
+        )
+    return theta, u, (q, p)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from circuits import Design
+from circuits.assemble import Entry
 from circuits.state import encode
-from devices import ArgumentError
+from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.excitation import stimulus
-from rhel_hw.integrators import Integrator, Leapfrog
+from rhel_hw.integrators import Integrator
 from rhel_hw.losses import FinalMSE, Loss, TrajectoryMSE, targets_of
 from rhel_hw.problem import Problem
-from rhel_hw.simulation import Keep, simulate
+from rhel_hw.simulation import Keep, method_of, refuse_bytes, refuse_too_large, refuse_unstable, simulate
 
 Array = Any
 
@@ -40,12 +41,13 @@ class Teacher:
     def __post_init__(self) -> None:
         choices = {"drive": ("band-limited", "own"), "loss": ("trajectory", "final")}
         for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in allowed:
                 raise ArgumentError(
                     f"Argument `{name}` must be {' or '.join(map(repr, allowed))}, but is {getattr(self, name)!r}"
                 )
-        if isinstance(self.spread, (bool, str)) or not 0 < self.spread < 1:
-            raise ArgumentError(f"Argument `spread` must lie between 0 and 1, but is {self.spread!r}")
+        refuse_unless_positive(spread=self.spread)
+        if self.spread >= 1:
+            raise ArgumentError(f"Argument `spread` must be less than 1, but is {self.spread!r}")
         for name, least in (("batch", 1), ("seed", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -58,23 +60,29 @@ class Teacher:
         for entry in design.assembly.entries:
             if entry.trainable:
                 value = theta[entry.key][entry.index]
-                moved = value + rng.uniform(-self.spread, self.spread) * (abs(value) or 1.0)
-                low, high = entry.bounds or (-np.inf, np.inf)
-                theta[entry.key][entry.index] = min(max(moved, low), high)
+                reach = self.spread * (abs(value) or 1.0)
+                low, high = entry.bounds or _range(design, entry)
+                theta[entry.key][entry.index] = rng.uniform(max(value - reach, low), min(value + reach, high))
         return {k: jnp.asarray(v, dtype) for k, v in theta.items()}
 
     def problem(self, design: Design, *, integrator: Integrator | None = None, dtype: Any = None) -> Problem:
         """The design's own parameters before the task, with respect to the trainable ones."""
+        if not isinstance(design, Design):
+            raise ArgumentError(f"Argument `design` must be compiled, as Netlist.compile() does it, but is {design!r}")
         trainable = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
         if not trainable:
             raise ArgumentError(
                 "Argument `design` must have trainable parameters, but has none: write `trainable = true` in an element"
             )
         reader = targets_of(design)
-        method = Leapfrog() if integrator is None else integrator
+        method = method_of(integrator)
+        refuse_unstable(design, method)
+        keep = Keep.ENDS if self.loss == "trajectory" else Keep.FINAL
+        lanes, channels = self._lanes(design), max(design.hamiltonian.inputs, 1)
+        refuse_bytes(8 * design.steps * lanes * channels, "steps", "the inputs", "use a smaller batch")
+        refuse_too_large(design.hamiltonian.size * lanes, design.steps, method, keep)
         inputs, start = self._stimuli(design)
         steps = inputs.shape[0]
-        keep = Keep.ENDS if self.loss == "trajectory" else Keep.FINAL
         run = simulate(
             design.hamiltonian, self.teacher(design, dtype), inputs, steps, design.step,
             state=start, integrator=method, keep=keep,
@@ -87,12 +95,25 @@ class Teacher:
             loss = FinalMSE(reader, reader(run.final[0]))
         return Problem(design.hamiltonian, design.theta(dtype), inputs, design.step, start, loss, method, trainable)
 
+    def _lanes(self, design: Design) -> int:
+        alone = "the design's own waveforms" if self.drive == "own" else "a design without drives"
+        if self.batch > 1 and (self.drive == "own" or not design.netlist.drives):
+            raise ArgumentError(f"Argument `batch` must be 1 with {alone}, but is {self.batch}: there is one stimulus")
+        return self.batch
+
     def _stimuli(self, design: Design) -> tuple[Array, tuple[Array, Array]]:
         """Inputs (steps, m, batch) and state (n, batch)."""
         own = self.drive == "own"
         if own and not any(d.waveform for d in design.netlist.drives):
             raise ArgumentError('Argument `drive` must be "band-limited" here, but is "own": no drive has a waveform')
-        lanes = self.batch if design.netlist.drives and not own else 1
-        found = [stimulus(design, seed=self.seed + lane, own=own) for lane in range(lanes)]
+        found = [stimulus(design, seed=self.seed, lane=lane, own=own) for lane in range(self._lanes(design))]
         q, p = (jnp.stack([s.state[i] for s in found], axis=-1) for i in (0, 1))
         return jnp.stack([encode(design, s.waveforms) for s in found], axis=-1), (q, p)
+
+
+def _range(design: Design, entry: Entry) -> tuple[float, float]:
+    """Where a parameter makes sense at all, dimensionless; a little inside, for the ends may be singular."""
+    element, name = entry.name.rsplit(".", 1)
+    info = design.netlist.by_name[element].parameters[name]
+    low, high = max(info.above, info.at_least) / entry.scale, info.below / entry.scale
+    return (low, high - 0.01 * abs(high)) if np.isfinite(high) else (low, high)

@@ -126,6 +126,9 @@ class OddEnergy:
     def prepare(self, theta: Any) -> Any:
         return Values(theta)
 
+    def inverse_error(self, theta: Any) -> float:
+        return 0.0
+
     def kinetic(self, p: Any, prepared: Any, u: Any = None) -> Any:
         import jax.numpy as jnp
 

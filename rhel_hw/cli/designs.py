@@ -26,7 +26,8 @@ from rhel_hw.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from circuits import Design, Legality
+    from circuits import Design, Legality, Netlist
+    from circuits.findings import Finding
 
 COARSE = 0.05
 """Energy error of a run, relative to its largest energy, from which the step is called too coarse."""
@@ -34,7 +35,7 @@ COARSE = 0.05
 
 def check(design: DesignArgument, as_json: JsonOption = False) -> None:
     """Say whether a design can be trained by echo, and if not, why and how to mend it."""
-    from circuits import DesignError, Netlist
+    from circuits import DesignError, Legality, Netlist
 
     use_float64()
     try:
@@ -42,11 +43,7 @@ def check(design: DesignArgument, as_json: JsonOption = False) -> None:
         from circuits import examine
 
         legality, compiled = examine(netlist)
-        if netlist.settings:
-            from rhel_hw import settings
-
-            settings.learning(netlist)
-            settings.task(netlist)
+        legality = Legality((*legality.findings, *_of_settings(netlist)))
     except DesignError as problem:
         legality, compiled = problem.legality, None
     if as_json:
@@ -106,7 +103,7 @@ def simulate(
     console.print(
         f"[bold]{escape(compiled.netlist.name)}[/bold]: {run.steps} steps of {compiled.step_s:.4g} s, {method}"
     )
-    console.print(f"stimulus: {moved.words}")
+    console.print(f"stimulus: {escape(moved.words)}")
     error = run.audit.relative_error
     console.print(f"energy: {run.audit.ends[-1]:.6g} J at the end; unexplained {error:.2e} of the largest energy")
     if error > COARSE:
@@ -125,9 +122,11 @@ def demo(out: OutOption = Path("demo"), as_json: JsonOption = False) -> None:
     from rhel_hw.rhel import RHEL
     from rhel_hw.simulation import return_error, reverse, simulate_design
     from rhel_hw.tasks import Teacher
+    from studies.output import folder
     from studies.plots import reversal
 
     use_float64()
+    folder(out)
     design = Netlist.load("toy").compile()
     with progress("simulating") as report:
         forward = simulate_design(design, band_limited(design, amplitude=0.3), report=report)
@@ -168,6 +167,22 @@ def demo(out: OutOption = Path("demo"), as_json: JsonOption = False) -> None:
     ):
         table.add_row(f"[bold]{key}[/bold]  ", value)
     Console(highlight=False).print(table)
+
+
+def _of_settings(netlist: Netlist) -> list[Finding]:
+    """What is wrong with the sections for learning, if there are any."""
+    from circuits import DesignError
+
+    findings: list[Finding] = []
+    if netlist.settings:
+        from rhel_hw import settings
+
+        for read in (settings.learning, settings.task):
+            try:
+                read(netlist)
+            except DesignError as problem:
+                findings += problem.legality.findings
+    return findings
 
 
 def _units(design: Design) -> dict[str, dict[str, str]]:

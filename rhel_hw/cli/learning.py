@@ -26,9 +26,10 @@ from rhel_hw.cli.common import (
 if TYPE_CHECKING:
     from circuits import Design
     from rhel_hw.compare import Compared
+    from rhel_hw.tasks import Teacher
 
-MOST_PARAMETERS, MOST_METHODS = 40, 4
-"""Values listed on a terminal; `--json` has all."""
+MOST_PARAMETERS = 40
+"""Parameters listed on a terminal; `--json` has all."""
 
 
 def gradient(
@@ -46,6 +47,8 @@ def gradient(
     operation: Annotated[str | None, typer.Option(help="momentum-flip or sign-flip.")] = None,
     nudging: Annotated[str | None, typer.Option(help="recorded or self-consistent.")] = None,
     protocol: Annotated[str | None, typer.Option(help="hold or re-prepare.")] = None,
+    spread: Annotated[float | None, typer.Option(help="How far the hidden circuit is moved; 0.2 by default.")] = None,
+    drive: Annotated[str | None, typer.Option(help='band-limited noise, or "own" waveforms of the design.')] = None,
     loss: Annotated[str | None, typer.Option(help="trajectory or final.")] = None,
     batch: Annotated[int | None, typer.Option(help="Number of stimuli.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of teacher and stimulus.")] = None,
@@ -65,7 +68,7 @@ def gradient(
     netlist = Netlist.load(design)
     choices = {"stencil": stencil, "operation": operation, "nudging": nudging, "protocol": protocol}
     learner = settings.learning(netlist, {"epsilon": epsilon, "gamma": _gamma(gamma), **choices})
-    task = settings.task(netlist, {"loss": loss, "batch": batch, "seed": seed})
+    task = settings.task(netlist, {"spread": spread, "drive": drive, "loss": loss, "batch": batch, "seed": seed})
     compiled = netlist.compile(step=step, steps=steps)
     names = [m.strip() for m in methods.split(",") if m.strip()]
     with progress("comparing", "methods") as report:
@@ -76,6 +79,9 @@ def gradient(
             {
                 "design": compiled.netlist.name,
                 "task": {"type": "teacher", **asdict(task)},
+                "learning": settings.described(learner),
+                "integrator": integrator,
+                "precision": precision,
                 "steps": compiled.steps,
                 "step_s": compiled.step_s,
                 "units": {e.name: f"1/({e.unit})" if e.unit else "1" for e in compiled.assembly.entries if e.trainable},
@@ -83,7 +89,7 @@ def gradient(
             }
         )
         return
-    _print(compiled, results)
+    _print(compiled, task, results)
 
 
 def _gamma(text: str | None) -> float | str | None:
@@ -97,13 +103,15 @@ def _gamma(text: str | None) -> float | str | None:
         raise ArgumentError(f'Argument `--gamma` must be a number or "auto", but is {text!r}') from None
 
 
-def _print(design: Design, results: dict[str, Compared]) -> None:
+def _print(design: Design, task: Teacher, results: dict[str, Compared]) -> None:
     console = Console(highlight=False)
     first = next(iter(results.values()))
-    console.print(
-        f"[bold]{escape(design.netlist.name)}[/bold]: loss {first.loss:.6g} before training, {design.steps} steps of "
-        f"{design.step_s:.4g} s"
-    )
+    console.print(f"[bold]{escape(design.netlist.name)}[/bold]: {design.steps} steps of {design.step_s:.4g} s")
+    noise = "the design's own waveforms" if task.drive == "own" else f"band-limited noise, seed {task.seed}"
+    moved = f"{task.batch} × {noise}" if design.netlist.drives else "its own motion"
+    console.print(f"task: a teacher moved by ±{task.spread:.0%}, {task.loss} loss, {moved}")
+    units = sorted({f"{design.assembly.units.scale(u):.3g} {u}" for u in _target_units(design)})
+    console.print(f"loss: {first.loss:.6g} before training, half a mean square in units of {', '.join(units)}")
     if first.gamma is not None:
         console.print(f"nudging: ε = {first.epsilon:g}, γ = {first.gamma:.4g}")
     costs = Table(box=None, pad_edge=False, header_style="bold")
@@ -116,17 +124,23 @@ def _print(design: Design, results: dict[str, Compared]) -> None:
         )  # fmt: skip
     console.print(costs)
     entries = [e for e in design.assembly.entries if e.trainable]
-    shown = dict(list(results.items())[:MOST_METHODS])
+    widest = max(len(e.name) + len(e.unit) + 5 for e in entries)
+    fits = max(1, (console.width - widest) // (2 + max(12, *map(len, results))))
+    shown = dict(list(results.items())[:fits])
     values = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("dL/d(parameter)", *shown):
         values.add_column(column, justify="right" if column in shown else "left", no_wrap=True)
     for e in entries[:MOST_PARAMETERS]:
-        name = f"{e.name} [dim]1/({escape(e.unit)})[/]" if e.unit else e.name
-        values.add_row(name, *(f"{r.parameters[e.name]:.5g}" for r in shown.values()))
+        name = f"{escape(e.name)} [dim]1/({escape(e.unit)})[/]" if e.unit else escape(e.name)
+        values.add_row(name, *(f"{r.parameters[e.name] + 0.0:.5g}" for r in shown.values()))
     console.print()
     console.print(values)
-    if len(entries) > MOST_PARAMETERS or len(results) > MOST_METHODS:
+    if len(entries) > MOST_PARAMETERS or len(results) > fits:
         console.print("… and more: see --json")
+
+
+def _target_units(design: Design) -> list[str]:
+    return [design.netlist.domains[t.node].position_unit for t in design.netlist.targets]
 
 
 def _number(value: float | None, form: str) -> str:

@@ -22,7 +22,9 @@ def study(
     choice("NAME", name, {"toy": None})
     use_float64()
     from studies import toy
+    from studies.output import folder
 
+    folder(out)
     result = toy.run()
     files = toy.save(result, out)
     if as_json:

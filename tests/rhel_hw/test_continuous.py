@@ -192,7 +192,7 @@ def test_reader_must_fit(toy, nonlinear):
 
 def test_lossy_circuits_are_refused():
     parts = [Mass("m", "x", 1.0), Spring("k", "x", "gnd", 1.0), Damper("c", "x", "gnd", 0.01)]
-    with pytest.raises(ArgumentError, match="without loss, but has damper"):
+    with pytest.raises(ArgumentError, match="without loss, but has c"):
         problem(Netlist("lossy", parts, targets=["x"]).compile())
 
 

@@ -15,6 +15,8 @@ from rhel_hw import (
     BPTT,
     HEB,
     RHEL,
+    Adjoint,
+    BlackBox,
     FinalMSE,
     Hold,
     Loss,
@@ -255,6 +257,58 @@ def test_memory_does_not_grow_with_the_number_of_steps():
     assert bytes_of(BPTT(), 100_000) > 50 * bytes_of(BPTT(), 1_000)
 
 
+# Edges -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("loss", ["running", "final", "pooled"])
+def test_the_shortest_runs_are_exact(steps, loss):
+    design = ladder(3).replace(targets=["n0", "n2"]).compile()
+    long, reader = noisy(design), targets_of(design)
+    kinds = {
+        "running": TrajectoryMSE(reader, jnp.ones((steps, 2))),
+        "final": FinalMSE(reader, jnp.ones(2)),
+        "pooled": PooledCrossEntropy(reader, jnp.asarray([0, 1]), 3.0),
+    }
+    task = replace(long, inputs=long.inputs[:steps], loss=kinds[loss])
+    exact = BPTT().gradient(task)
+    for estimator in (RHELLimit(), RHEL(0.1), RHEL(0.1, protocol=Reprepare())):
+        assert worst(estimator.gradient(task), exact, ("theta", "inputs", "state")) < 1e-9
+    assert worst(BlackBox(0.1).gradient(task), exact, ("theta", "state")) < 1e-9
+    Adjoint().gradient(task)
+
+
+def test_losses_take_the_precision_of_the_run():
+    design = six_oscillators().compile(steps=30)
+    task = Teacher().problem(design, dtype=jnp.float32)
+    wide = replace(task, loss=TrajectoryMSE(task.loss.reader, np.asarray(task.loss.targets, float).tolist()))
+    assert wide.loss.targets.dtype == jnp.float32
+    assert distance(RHEL(1.0).gradient(wide), RHEL(1.0).gradient(task), "theta") == 0
+
+
+def test_inverses_that_no_longer_fit_are_refused():
+    circuit = ladder(300, coupling_capacitance="0.3 pF").compile(steps=3)
+    theta = circuit.theta()
+    moved = theta | {"capacitor.capacitance": theta["capacitor.capacitance"].at[300:].multiply(30.0)}
+    state = (np.zeros(300), np.ones(300))
+    with pytest.raises(ArgumentError, match="a matrix is inverted with an error"):
+        Problem(
+            circuit.hamiltonian, moved, np.zeros((3, 1)), circuit.step, state, FinalMSE(targets_of(circuit), np.ones(1))
+        )
+
+
+def test_echoes_below_the_resolution_are_refused(toy):
+    with pytest.raises(ArgumentError, match="differ by no more than float64 resolves"):
+        RHEL(1e-15).gradient(toy)
+
+
+@pytest.mark.parametrize("fraction", [1.5, 3.0])
+def test_large_displacements_are_found_too(toy, fraction):
+    assert max(_strays(toy, 1e-3 * RHEL(1e-3, "auto", displacement=fraction).gradient(toy).gamma)) == pytest.approx(
+        fraction, rel=0.11
+    )
+
+
 # Refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -264,9 +318,9 @@ def test_memory_does_not_grow_with_the_number_of_steps():
         ({"epsilon": 0.0}, "`epsilon` must be a finite number greater than 0"),
         ({"epsilon": float("nan")}, "`epsilon` must be a finite number"),
         ({"gamma": -1.0}, "`gamma` must be a finite number"),
-        ({"gamma": "automatic"}, "`gamma` must be a finite number"),
+        ({"gamma": "automatic"}, "`gamma` must be a number or .auto."),
         ({"displacement": 0.0}, "`displacement` must be"),
-        ({"stencil": "centred"}, "`stencil` must be a Stencil"),
+        ({"stencil": "centred"}, "`stencil` must be Centred.. or OneSided.. or Richardson"),
     ],
     ids=str,
 )
@@ -279,7 +333,7 @@ def test_settings_are_refused_by_name(settings, message):
 def test_a_strength_beyond_the_precision_is_refused(dtype):
     task = Teacher().problem(six_oscillators().compile(steps=20), dtype=dtype)
     for gamma in (1e300, 1e-300):
-        with pytest.raises(ArgumentError, match=rf"product that {jnp.dtype(dtype).name} can hold"):
+        with pytest.raises(ArgumentError, match=rf"product whose square {jnp.dtype(dtype).name} can hold"):
             RHEL(1e10 if gamma > 1 else 1e-10, gamma=gamma).gradient(task)
 
 
@@ -291,7 +345,9 @@ def test_a_strength_beyond_the_precision_is_refused(dtype):
         ({"inputs": np.zeros((100, 2, 2))}, "`inputs` must have shape"),
         ({"step": 0.0}, "`step` must be a finite number greater than 0"),
         ({"wrt": ("masses",)}, "`wrt` must name parameters"),
+        ({"wrt": "step"}, "`wrt` must be a tuple of names"),
         ({"loss": "mse"}, "`loss` must be a loss"),
+        ({"integrator": "leapfrog"}, "`integrator` must be an integrator"),
     ],
     ids=lambda x: str(x)[:40],
 )
@@ -325,6 +381,22 @@ def test_labels_are_refused(toy, labels, message):
         replace(toy, loss=PooledCrossEntropy(reader, jnp.asarray(labels)))
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-12])
+def test_losses_that_are_odd_late_or_little_are_refused(toy, size):
+    task = replace(toy, loss=Late(size * jnp.linspace(0, 1, len(toy.inputs))))
+    with pytest.raises(ArgumentError, match="changes when momenta are flipped"):
+        RHEL(nudging=SelfConsistent()).gradient(task)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Late(Power):
+    """Odd, but not at first."""
+
+    def at(self, q, p, data):
+        return data * jnp.sum(q * p, axis=0)
+
+
 def test_odd_losses_are_refused_only_where_nudges_are_self_consistent(toy):
     task = replace(toy, loss=Power(jnp.zeros(len(toy.inputs))))
     with pytest.raises(ArgumentError, match="changes when momenta are flipped"):
@@ -350,7 +422,7 @@ def test_a_circuit_at_rest_has_no_automatic_gamma():
 def test_lossy_circuits_are_refused():
     circuit = ladder(3)
     lossy = circuit.replace(elements=(*circuit.elements, Resistor("R", "n0", "gnd", "1 kohm")))
-    with pytest.raises(ArgumentError, match="must be without loss, but has resistor"):
+    with pytest.raises(ArgumentError, match="must be without loss, but has R: an echo"):
         Teacher().problem(lossy.compile(steps=10))
 
 

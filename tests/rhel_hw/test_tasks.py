@@ -71,6 +71,19 @@ def test_teachers_stay_within_bounds():
     assert all(0.99 - 1e-12 <= m <= 1.01 + 1e-12 for m in masses)
 
 
+def test_teachers_of_couplings_stay_possible():
+    strong = ladder(4, mutual=0.9)
+    parts = tuple(replace(e, trainable=True) if e.type == "mutual" else e for e in strong.elements)
+    design = strong.replace(elements=parts).compile(steps=20)
+    for seed in range(6):
+        assert np.all(np.abs(Teacher(spread=0.5, seed=seed).teacher(design)["mutual.coefficient"]) < 1)
+
+
+def test_lanes_of_different_seeds_share_no_stimulus(toy):
+    one, two = (np.asarray(Teacher(seed=s, batch=3).problem(toy).inputs)[:, 0] for s in (0, 1))
+    assert np.min(np.abs(one[:, :, None] - two[:, None, :]).max(axis=0)) > 0.01
+
+
 def test_seeds_make_teacher_and_stimulus(toy):
     one, same, other = (Teacher(seed=s).problem(toy) for s in (1, 1, 2))
     np.testing.assert_array_equal(one.inputs, same.inputs)
@@ -82,8 +95,9 @@ def test_a_design_may_bring_its_own_waveforms():
     circuit = ladder(3)
     wave = Sine(amplitude="1 uA", frequency="1 GHz")
     driven = circuit.replace(drives=tuple(replace(d, waveform=wave) for d in circuit.drives)).compile(steps=50)
-    problem = Teacher(drive="own", batch=4).problem(driven)
-    assert problem.inputs.shape[-1] == 1
+    assert Teacher(drive="own").problem(driven).inputs.shape[-1] == 1
+    with pytest.raises(ArgumentError, match="`batch` must be 1"):
+        Teacher(drive="own", batch=4).problem(driven)
     with pytest.raises(ArgumentError, match="no drive has a waveform"):
         Teacher(drive="own").problem(circuit.compile())
 
@@ -96,8 +110,8 @@ def test_a_circuit_without_drives_is_kicked():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"spread": 0.0}, "`spread` must lie between 0 and 1"),
-        ({"spread": 1.5}, "`spread` must lie between 0 and 1"),
+        ({"spread": 0.0}, "`spread` must be a finite number greater than 0"),
+        ({"spread": 1.5}, "`spread` must be less than 1"),
         ({"drive": "noise"}, "`drive` must be 'band-limited' or 'own'"),
         ({"loss": "mean"}, "`loss` must be 'trajectory' or 'final'"),
         ({"batch": 0}, "`batch` must be a whole number of at least 1"),
@@ -141,11 +155,13 @@ def test_sections_become_objects_and_survive_a_round_trip(tmp_path):
     [
         ("[learning]\nepsilonn = 1", "learning.epsilonn: is no key of .learning.; did you mean `epsilon`"),
         ('[learning]\nstencil = "centered"', "learning.stencil: 'centered' is none of"),
-        ("[learning]\nepsilon = 0", "learning: `epsilon` must be a finite number greater than 0"),
-        ('[learning]\nepsilon = "big"', "learning: `epsilon` must be"),
-        ("[learning]\ngamma = [1]", "learning: `gamma` must be"),
+        ("[learning]\nepsilon = 0", "learning.epsilon: must be a finite number greater than 0"),
+        ('[learning]\nepsilon = "big"', "learning.epsilon: must be"),
+        ("[learning]\ngamma = [1]", "learning.gamma: must be"),
         ('[task]\ntype = "teachr"', "task.type: 'teachr' is no task; did you mean `teacher`"),
-        ("[task]\nspread = 2", "task: `spread` must lie between 0 and 1"),
+        ("[task]\nspread = 2", "task.spread: must be less than 1"),
+        ('[learning]\nnudging = ["recorded"]', "learning.nudging"),
+        ("[task]\nspread = []", "task.spread: must be"),
         ("[task]\ntype = 3", "task.type: 3 is no task"),
         ("learning = 3", "learning: must be a table"),
     ],
@@ -218,18 +234,33 @@ def test_gradient_speaks_to_people(call):
         (["--methods", "rhel,bpt"], "has 'bpt'; did you mean `bptt`"),
         (["--methods", ","], "is empty"),
         (["--gamma", "much"], '`--gamma` must be a number or "auto"'),
-        (["--gamma", "1e400"], "`gamma` must be a finite number"),
-        (["--gamma", "1e307"], "product that float64 can hold"),
-        (["--gamma", "1e39", "--precision", "float32"], "product that float32 can hold"),
-        (["--epsilon", "0"], "`epsilon` must be a finite number greater than 0"),
+        (["--gamma", "1e400"], "learning.gamma: must be a finite number"),
+        (["--gamma", "1e307"], "product whose square float64 can hold"),
+        (["--gamma", "1e39", "--precision", "float32"], "product whose square float32 can hold"),
+        (["--epsilon", "0"], "learning.epsilon: must be a finite number greater than 0"),
         (["--stencil", "center"], "learning.stencil"),
-        (["--batch", "0"], "`batch` must be"),
-        (["--seed", "-1"], "`seed` must be"),
+        (["--methods", "blackbox", "--gamma", "auto"], "must not have 'blackbox' with these settings"),
+        (["--drive", "own"], "no drive has a waveform"),
+        (["--integrator", "yoshida4", "--step", "0.9 s"], "Yoshida4() needs step·ω < 1.573"),
+        (["--batch", "0"], "task.batch: must be"),
+        (["--seed", "-1"], "task.seed: must be"),
     ],
     ids=lambda x: " ".join(x) if isinstance(x, list) else "",
 )
 def test_gradient_refuses_by_name(call, options, message):
     assert message in call("gradient", "toy", "--steps", "20", *options, code=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--steps", "1000000000"], "the inputs would take 7.5 GiB"),
+        (["--batch", "300000"], "the trajectory would take"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_what_does_not_fit_into_memory_is_refused(call, options, message):
+    assert message in call("gradient", "toy", *options, code=2)
 
 
 def test_the_toy_study_writes_figure_and_data(call, tmp_path):
