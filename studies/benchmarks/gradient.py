@@ -63,23 +63,28 @@ def run(*, sizes: tuple[Size, ...] = SIZES, rounds: int = 9, report: Report | No
     return rows
 
 
-def measure(size: Size, loss: str, rounds: int) -> Row:
-    """One size with one loss, by the trainable parameters."""
-    design = size.netlist().compile(steps=size.steps)
-    problem = Teacher(loss=loss, batch=size.batch).problem(design)
+def programs(size: Size, loss: str) -> dict[str, Program]:
+    """A free pass, and the gradient by the trainable parameters in both ways."""
+    problem = Teacher(loss=loss, batch=size.batch).problem(size.netlist().compile(steps=size.steps))
     free = Program(propagate, (problem.hamiltonian, problem.integrator, Keep.FINAL, *problem.run))
-    rhel, bptt = RHEL().program(problem), BPTT().program(problem)
-    seconds = interleaved({"free": free.run, "rhel": rhel.run, "bptt": bptt.run}, rounds)
+    return {"free": free, "rhel": RHEL().program(problem), "bptt": BPTT().program(problem)}
+
+
+def measure(size: Size, loss: str, rounds: int) -> Row:
+    """One size with one loss."""
+    found = programs(size, loss)
+    seconds = interleaved({name: program.run for name, program in found.items()}, rounds)
+    hamiltonian = found["free"].arguments[0]
     return Row(
-        design.netlist.name,
-        design.hamiltonian.size,
-        problem.inputs.shape[-1],
+        hamiltonian.assembly.netlist.name,
+        hamiltonian.size,
+        size.batch,
         size.steps,
         loss,
         seconds["free"],
         seconds["rhel"] / seconds["free"],
         seconds["bptt"] / seconds["free"],
         seconds["rhel"] / seconds["bptt"],
-        rhel.temporary_bytes(),
-        bptt.temporary_bytes(),
+        found["rhel"].temporary_bytes(),
+        found["bptt"].temporary_bytes(),
     )
