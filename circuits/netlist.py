@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ALL = "all"
 """Probe every node."""
+SETTINGS = ("learning", "task")
+"""Sections of design files that are kept as they are, for those who read them."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 The loops run from kick to kick: a step is closed, and the state at its end looked at, where the next one opens. What is
 carried are the `Substeps` of the last step, so that no force is computed twice and differences between echoes are taken
-from numbers that are there already. Inputs are read in place, never copied or reversed, so that memory does not grow
-with the number of steps. States are (n, echoes, batch); in a free pass that all echoes share, (n, batch).
+from numbers that are there already. Inputs are read in place, never copied or reversed, so that memory grows with the
+number of steps only by what a running loss records. States are (n, echoes, batch); in a free pass that all echoes
+share, (n, batch).
 """
 
 from __future__ import annotations

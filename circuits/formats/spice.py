@@ -31,7 +31,7 @@ from circuits.formats.spice_values import (
     words,
 )
 from circuits.formats.spice_write import SUBCIRCUITS, own_name, write
-from circuits.netlist import Clock, Initial, Netlist, Probes, Target
+from circuits.netlist import SETTINGS, Clock, Initial, Netlist, Probes, Target
 from devices import DRIVES, ELEMENTS, GROUND, Drive, Element, ElementError, nearest
 
 __all__ = ["read", "write"]
@@ -444,6 +444,7 @@ class _Reader:
                 ground,
                 Initial(**initial),
                 self.clock or Clock(**extra["time"]),
+                {section: extra[section] for section in SETTINGS if extra[section]},
             )
         except DesignError as problem:
             lines["design.name"] = "line 1 (title)"

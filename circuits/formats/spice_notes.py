@@ -20,6 +20,8 @@ _SECTIONS: Mapping[str, Any] = {
     "targets": {"node": str},
     "initial": {"positions": dict, "momenta": dict},
     "time": {"step": (float, int), "steps": int},
+    "learning": object,
+    "task": object,
 }
 _TABLES = ("elements", "drives", "targets")
 """Sections that hold a table for each name."""

@@ -126,7 +126,7 @@ class _Writer:
         yield ".end"
 
     def remainder(self) -> Iterator[str]:
-        """Yield what is about the whole circuit: probes, targets, start and clock."""
+        """Yield what is about the whole circuit: probes, targets, start, clock, and what it shall learn."""
         net = self.netlist
         seen = {"positions": net.probes.positions, "momenta": net.probes.momenta}
         yield from note_lines("probes", {key: nodes for key, nodes in seen.items() if nodes != "all"})
@@ -141,6 +141,8 @@ class _Writer:
             yield f".tran {step!r} {step * steps!r} uic"
         elif net.clock != Clock():
             yield from note_lines("time", ({} if step is None else {"step": step}) | {"steps": steps})
+        for section, table in net.settings.items():
+            yield from note_lines(section, table)
 
     def extra(self, section: str, name: str, settings: dict[str, Any]) -> Iterator[str]:
         new = self.names[name]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from circuits.findings import DesignError, Finding, error
-from circuits.netlist import ALL, Clock, Initial, Netlist, Probes, Target
+from circuits.netlist import ALL, SETTINGS, Clock, Initial, Netlist, Probes, Target
 from devices import DRIVES, ELEMENTS, GROUND, WAVEFORMS, Drive, Element, ElementError, Part, Waveform, nearest, to_text
 
 Table = Mapping[str, Any]
@@ -27,9 +27,6 @@ SECTIONS = {
     "task": None,
 }
 """Sections of a design file and their keys; None where they are names that the user gives, or are read elsewhere."""
-
-SETTINGS = ("learning", "task")
-"""Sections that are kept as they are, for those who read them."""
 
 DEEPEST = 16
 """Deepest nesting that a design file may have."""

@@ -148,6 +148,9 @@ def test_sections_become_objects_and_survive_a_round_trip(tmp_path):
     again = Netlist.load(file)
     assert again == netlist
     assert Netlist.from_graph(netlist.to_graph()) == netlist
+    deck = tmp_path / "design.cir"
+    deck.write_text(netlist.to_spice())
+    assert Netlist.load(deck).settings == netlist.settings
     assert settings.learning(again, {"gamma": 3.0, "stencil": None}).gamma == 3.0
 
 
