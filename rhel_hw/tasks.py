@@ -55,7 +55,7 @@ class Teacher:
 
     def teacher(self, design: Design, dtype: Any = None) -> dict[str, Array]:
         """Parameters of the hidden circuit, within the bounds of the design."""
-        rng = np.random.default_rng([self.seed, 1])
+        rng = np.random.default_rng([self.seed, 0, 1])  # apart from those of the stimuli, [seed, lane]
         theta = {k: np.array(v, float) for k, v in design.theta().items()}
         for entry in design.assembly.entries:
             if entry.trainable:
