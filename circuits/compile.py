@@ -13,6 +13,7 @@ from circuits import legality
 from circuits.assemble import Assembly, assemble
 from circuits.findings import DesignError, Finding, Legality, error
 from circuits.linear import Modes, highest_rate, modes
+from circuits.lowering import lower
 from circuits.netlist import Netlist
 from circuits.reduce import reduce
 
@@ -51,9 +52,12 @@ class Design:
 
     @cached_property
     def frequencies_hz(self) -> NDArray[np.float64]:
-        """Normal-mode frequencies about the rest point, ascending; of a large circuit only its two ends."""
-        rates = np.sqrt(np.maximum(self.modes.squares, 0.0))
-        return np.asarray(rates / (2 * np.pi * self.assembly.units.time))
+        """Normal-mode frequencies about the rest point, ascending; of a large circuit only its two ends.
+
+        In rotating frames they are detunings from the carrier, of either sign.
+        """
+        rates = np.concatenate([self.modes.detunings, np.sqrt(np.maximum(self.modes.squares, 0.0))])
+        return np.sort(rates) / (2 * np.pi * self.assembly.units.time)
 
     def theta(self, dtype: Any = None) -> dict[str, Any]:
         """Nominal parameters, dimensionless."""
@@ -76,23 +80,25 @@ def examine(netlist: Netlist) -> tuple[Legality, Design | None]:
 
 def _build(netlist: Netlist, findings: list[Finding]) -> Design | None:
     """The design, as far as the findings that it adds allow. What needs JAX comes last."""
-    findings += legality.of_netlist(netlist)
+    lowered, found = lower(netlist)
+    findings += found
+    if lowered is None:
+        return None
+    findings += legality.of_netlist(lowered.netlist)
     if _stopped(findings):
         return None
-    coordinates, found = reduce(netlist)
+    coordinates, found = reduce(lowered.netlist)
     findings += found
     if coordinates is None or _stopped(findings):
         return None
-    assembly = assemble(netlist, coordinates)
+    assembly = assemble(lowered, coordinates)
     findings += legality.of_assembly(assembly)
     if _stopped(findings):
         return None
-    highest = highest_rate(assembly)
-    if highest == 0:
-        reason = "nothing oscillates: no force pulls back to rest"
-        findings.append(error("design", reason, "add inductors or springs, or weaken couplers that push outwards"))
+    highest, wanted = highest_rate(assembly), netlist.clock.step
+    if highest == 0 and not (wanted is not None and assembly.rotating.all()):
+        findings.append(_still(assembly))
         return None
-    wanted = netlist.clock.step
     step = float(AUTOMATIC / highest if wanted is None else wanted / assembly.units.time)
     findings += legality.of_step(assembly, highest, step)
     found_modes = modes(assembly, None) if _is_unbiased(assembly) else None
@@ -123,13 +129,21 @@ def compile_netlist(netlist: Netlist) -> Design:
     return design
 
 
+def _still(assembly: Assembly) -> Finding:
+    if assembly.rotating.all():
+        reason = "nothing moves against the carrier: all is resonant and uncoupled, so there is no scale for the step"
+        return error("time.step", reason, 'give a step such as "10 ps", or detune something')
+    reason = "nothing oscillates: no force pulls back to rest"
+    return error("design", reason, "add inductors or springs, or weaken couplers that push outwards")
+
+
 def _stopped(findings: list[Finding]) -> bool:
     return not Legality(tuple(findings)).legal
 
 
 def _is_unbiased(assembly: Assembly) -> bool:
     """Whether the circuit is linear and rests at zero."""
-    linear = all(assembly.groups[name].kind.linear for name in assembly.branch)
+    linear = all(assembly.groups[name].kind.linear for name in (*assembly.branch, *assembly.momentum))
     return linear and not any(np.any(v != 0) for k, v in assembly.theta.items() if k.endswith(".flux"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -12,15 +13,23 @@ from circuits.netlist import Netlist
 from devices import (
     ArgumentError,
     Capacitor,
+    CoherentDrive,
     CurrentDrive,
     Drive,
     Element,
+    EvanescentCoupler,
+    Exchange,
+    FieldDrive,
+    FieldLine,
     FluxDrive,
     ForceDrive,
     Inductor,
+    MachZehnder,
+    Macrospin,
     Mass,
     MutualInductance,
     Quantity,
+    Ring,
     SaturableInductor,
     Spring,
     to_si,
@@ -138,6 +147,88 @@ def recurrent_units(units: int, *, linear: bool, seed: int = 0) -> Netlist:
     return Netlist(name, tuple(parts), drives=tuple(drives), targets=tuple(f"n{i}" for i in range(units)))
 
 
+def ring_lattice(
+    topology: Topology,
+    *,
+    rate: Quantity = "1 GHz",
+    detuning: Quantity = 0.0,
+    carrier: Quantity = "193.4 THz",
+    spread: float = 0.0,
+    seed: int = 0,
+) -> Netlist:
+    """Rings on the nodes of an undirected graph, evanescent couplers on its edges; light enters at the first node."""
+    draw = _spread(spread, seed)
+    nodes = {node: f"a{i}" for i, node in enumerate(topology.nodes)}
+    parts: list[Element] = [
+        Ring(f"R{a}", a, draw(to_si(detuning, "Hz")), carrier, trainable=True) for a in nodes.values()
+    ]
+    parts += [
+        EvanescentCoupler(f"J{nodes[a]}_{nodes[b]}", nodes[a], nodes[b], draw(to_si(rate, "Hz")), trainable=True)
+        for a, b in topology.edges
+    ]
+    last = list(nodes.values())[-1]
+    drives = (CoherentDrive("u0", "a0"),)
+    return Netlist(f"lattice of {len(nodes)} rings", tuple(parts), drives=drives, targets=(last,))
+
+
+def waveguide(
+    name: str,
+    start: str,
+    end: str,
+    *,
+    sections: int,
+    rate: Quantity = "10 GHz",
+    detuning: Quantity = 0.0,
+    carrier: Quantity = "193.4 THz",
+) -> list[Element]:
+    """A waveguide bus from node `start` to node `end`, as a chain of coupled resonators that lie between.
+
+    Light of wavenumber k per section has the frequency detuning + 2·rate·cos k and moves at 4π·rate·|sin k| sections a
+    second. The two ends need resonators of their own.
+    """
+    if isinstance(sections, bool) or not isinstance(sections, int) or sections < 1:
+        raise ArgumentError(f"Argument `sections` must be a whole number of at least 1, but is {sections!r}")
+    nodes = [start, *(f"{name}.{i}" for i in range(1, sections + 1)), end]
+    parts: list[Element] = [Ring(f"{node}R", node, detuning, carrier) for node in nodes[1:-1]]
+    parts += [EvanescentCoupler(f"{name}J{i}", a, b, rate) for i, (a, b) in enumerate(pairwise(nodes))]
+    return parts
+
+
+def mesh(
+    modes: int, *, duration: Quantity = "1 ns", carrier: Quantity = "193.4 THz", spread: float = 0.5, seed: int = 0
+) -> Netlist:
+    """A row of modes whose neighbours are joined by Mach–Zehnder interferometers, all at once: a static mesh."""
+    draw = _spread(spread, seed)
+    nodes = [f"a{i}" for i in range(modes)]
+    parts: list[Element] = [Ring(f"R{a}", a, 0.0, carrier) for a in nodes]
+    parts += [MachZehnder(f"Z{a}_{b}", a, b, duration, draw(np.pi / 2), trainable=True) for a, b in pairwise(nodes)]
+    return Netlist(f"mesh of {modes} modes", tuple(parts), drives=(CoherentDrive("u0", "a0"),), targets=(nodes[-1],))
+
+
+def spin_wave_chain(
+    spins: int,
+    *,
+    closed: bool = False,
+    magnetisation: Quantity = "800 kA/m",
+    volume: Quantity = "2.5e-23 m**3",
+    demagnetisation: float = 0.9,
+    field: Quantity = "20 mT",
+    exchange: Quantity = "4e-19 J",
+    renormalisation: float = 1.0,
+) -> Netlist:
+    """Macrospins in a row or, closed, in a ring, joined by exchange: spin waves run along it.
+
+    With x = h + 2J(1 − cos k) their frequency is √(x·(2VK_eff + x))/S. A field line shakes the first spin.
+    """
+    nodes = [f"s{i}" for i in range(spins)]
+    given = {"demagnetisation": demagnetisation, "field": field, "renormalisation": renormalisation}
+    parts: list[Element] = [Macrospin(f"M{n}", n, magnetisation, volume, **given, trainable=True) for n in nodes]
+    pairs = [*pairwise(nodes), *([(nodes[-1], nodes[0])] if closed else [])]
+    parts += [Exchange(f"J{a}_{b}", a, b, exchange, trainable=True) for a, b in pairs]
+    parts.append(FieldLine("F0", nodes[0]))
+    return Netlist(f"chain of {spins} spins", tuple(parts), drives=(FieldDrive("u0", "F0"),), targets=(nodes[-1],))
+
+
 def _spread(spread: float, seed: int) -> Spread:
     if not 0 <= spread < 1:
         raise ArgumentError(f"Argument `spread` must lie in [0, 1), but is {spread}")
@@ -145,4 +236,17 @@ def _spread(spread: float, seed: int) -> Spread:
     return lambda value: value if spread == 0 else float(value * rng.uniform(1 - spread, 1 + spread))
 
 
-__all__ = ["all_to_all", "circuit", "grid", "ladder", "random_regular", "recurrent_units", "ring", "six_oscillators"]
+__all__ = [
+    "all_to_all",
+    "circuit",
+    "grid",
+    "ladder",
+    "mesh",
+    "random_regular",
+    "recurrent_units",
+    "ring",
+    "ring_lattice",
+    "six_oscillators",
+    "spin_wave_chain",
+    "waveguide",
+]

@@ -19,6 +19,7 @@ def to_graph(netlist: Netlist) -> nx.MultiGraph:
         name=netlist.name,
         ground=netlist.ground,
         drives=netlist.drives,
+        detectors=netlist.detectors,
         probes=netlist.probes,
         targets=netlist.targets,
         initial=netlist.initial,
@@ -51,6 +52,6 @@ def from_graph(graph: nx.MultiGraph) -> Netlist:
     elements += given.get("others", ())
     rank = {name: i for i, name in enumerate(given.get("order", ()))}
     elements.sort(key=lambda e: rank.get(e.name, len(rank)))
-    fields = ("drives", "probes", "targets", "ground", "initial", "clock", "settings")
+    fields = ("drives", "detectors", "probes", "targets", "ground", "initial", "clock", "settings")
     keep = {k: given[k] for k in fields if k in given}
     return Netlist(given.get("name") or "graph", elements, **keep)

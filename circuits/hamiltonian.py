@@ -1,4 +1,7 @@
-"""The compiled energy H(q, p; theta, u) = T(p; theta) + V(q; theta, u), batch last, dimensionless.
+"""The compiled energy H(q, p; theta, u) = T(p; theta, u) + V(q; theta, u) + R, batch last, dimensionless.
+
+R is a sum over coordinates of functions of the action alone: it is not separable, but its flow is a rotation in the
+plane of each (q, p), which is done exactly. Few circuits have it.
 
 `prepare` computes once what depends on theta alone (inverse matrices); the energies and their derivatives take the
 result. Positions q and momenta p are (n, batch…), inputs u (m, batch…); theta maps "type.parameter" to (count,) or
@@ -7,7 +10,7 @@ result. Positions q and momenta p are (n, batch…), inputs u (m, batch…); the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -63,7 +66,10 @@ class Hamiltonian:
     compliance: Inverse | None
     """Of the inductance matrix, where inductors are coupled."""
     mutual: tuple[NDArray[np.intp], NDArray[np.intp]]
-    momenta: Mapping[str, Reader]
+    momenta: Reader | None
+    """From momenta to the branches of kinetic energies that are not by inertia."""
+    momentum_slices: Mapping[str, tuple[slice, ...]]
+    momentum_injection: Reader | None
     lifts: Mapping[str, tuple[Reader, Reader]]
 
     @classmethod
@@ -71,13 +77,9 @@ class Hamiltonian:
         """Hamiltonian of assembled arrays."""
         dynamic, massless, _ = assembly.coordinates.counts
         moving = slice(0, dynamic + massless)
-        stacked, slices, start = [], {}, 0
-        for name, rows in assembly.branch.items():
-            count = len(assembly.groups[name].names)
-            slices[name] = tuple(slice(s, s + count) for s in range(start, start + rows.shape[0], count))
-            start += rows.shape[0]
-            stacked.append(rows[:, moving])
+        stacked = [rows[:, moving] for rows in assembly.branch.values()]
         inputs = sp.vstack(list(assembly.branch_inputs.values())).tocsr() if stacked else sp.csr_array((0, 0))
+        momenta = list(assembly.momentum.values())
         quadratic = assembly.quadratic
         massive = np.concatenate([quadratic, np.arange(dynamic + massless, len(assembly.factors))])
         rows = sp.vstack([m[:, massive] for m in assembly.inertia.values()]).tocsr() if assembly.inertia else None
@@ -90,14 +92,16 @@ class Hamiltonian:
         return cls(
             assembly,
             branches=Reader.of(sp.vstack(stacked).tocsr()),
-            slices=slices,
+            slices=_slices(assembly, assembly.branch),
             branch_inputs=Reader.of(inputs) if inputs.nnz else None,
             injection=Reader.of(assembly.injection[moving]) if assembly.injection.nnz else None,
             inverse=Inverse.of(rows, weights),
             quadratic=quadratic,
             compliance=compliance,
             mutual=mutual,
-            momenta={k: Reader.of(m) for k, m in assembly.momentum.items()},
+            momenta=Reader.of(sp.vstack(momenta).tocsr()) if momenta else None,
+            momentum_slices=_slices(assembly, assembly.momentum),
+            momentum_injection=Reader.of(assembly.momentum_injection) if assembly.momentum_injection.nnz else None,
             lifts={
                 k: (Reader.of(assembly.inertia[k][:, moving]), Reader.of(m)) for k, m in assembly.lift.items() if m.nnz
             },
@@ -123,12 +127,17 @@ class Hamiltonian:
     @property
     def lossy(self) -> tuple[str, ...]:
         """Names of its elements that dissipate."""
-        return tuple(name for kind in self.assembly.loss for name in self.assembly.groups[kind].names)
+        return tuple(e.name for e in self.assembly.netlist.elements if e.lossy)
 
     @property
+    def turning(self) -> bool:
+        """Whether part of the energy is a rotation."""
+        return bool(self.assembly.turning)
+
+    @cached_property
     def input_parity(self) -> NDArray[np.float64]:
-        """±1 by input channel: all even, see `devices.drives`."""
-        return np.ones(self.inputs)
+        """±1 by input channel: see `devices.drives`."""
+        return np.array([item.parity for item in self.assembly.inputs], float)
 
     @property
     def theta_parity(self) -> Mapping[str, float]:
@@ -173,11 +182,14 @@ class Hamiltonian:
         return prepared
 
     def kinetic(self, p: Array, prepared: Prepared, u: Array | None = None) -> Array:
-        """T(p), shape (batch…); no drive of a circuit enters it."""
+        """T(p, u), shape (batch…); without u, that of silence."""
         total = jnp.zeros(p.shape[1:], p.dtype)
         if len(self.quadratic):
             total = self.inverse.energy(prepared.inertia, self._massive(p))
-        return total + self._nonquadratic(p, prepared)
+        total = total + self._of_momenta(p, prepared)
+        if self.momentum_injection is not None and u is not None:
+            total = total + jnp.sum(p * lanes(self.momentum_injection(u), p), axis=0)
+        return total
 
     def velocity(self, p: Array, prepared: Prepared, u: Array | None = None) -> Array:
         """∂T/∂p, shape (n, batch…)."""
@@ -185,8 +197,10 @@ class Hamiltonian:
         if len(self.quadratic):
             speeds = self.inverse.solve(prepared.inertia, self._massive(p))[: len(self.quadratic)]
             result = speeds if len(self.quadratic) == self.size else result.at[self.quadratic].set(speeds)
-        if self.momenta:
-            result = result + jax.grad(lambda x: jnp.sum(self._nonquadratic(x, prepared)))(p)
+        if self.momenta is not None:
+            result = result + jax.grad(lambda x: jnp.sum(self._of_momenta(x, prepared)))(p)
+        if self.momentum_injection is not None and u is not None:
+            result = result + lanes(self.momentum_injection(u), p)
         return result
 
     def potential(self, q: Array, prepared: Prepared, u: Array) -> Array:
@@ -200,7 +214,46 @@ class Hamiltonian:
     def energy(self, q: Array, p: Array, theta: Theta, u: Array) -> Array:
         """H(q, p; theta, u), shape (batch…)."""
         prepared = self.prepare(theta)
-        return self.kinetic(p, prepared) + self.potential(q, prepared, u)
+        total = self.kinetic(p, prepared, u) + self.potential(q, prepared, u)
+        return total + self.rotation(q, p, prepared) if self.turning else total
+
+    # Rotations ---------------------------------------------------------------------------------------------------
+
+    def rotation(self, q: Array, p: Array, prepared: Prepared) -> Array:
+        """R(q, p), shape (batch…)."""
+        total = jnp.zeros(q.shape[1:], q.dtype)
+        for turn in self._turns(q, p, prepared):
+            total = total + jnp.sum(turn.energy(turn.action), axis=0)
+        return total
+
+    def turn(self, q: Array, p: Array, prepared: Prepared, time: Array) -> tuple[Array, Array]:
+        """State after the rotations of R have gone on for `time`."""
+        for turn in self._turns(q, p, prepared):
+            x, y = turn.after(time)
+            q, p = q.at[turn.place].set(x), p.at[turn.place].set(y)
+        return q, p
+
+    def mean_rotation(self, q: Array, p: Array, prepared: Prepared, values: Prepared, time: Array) -> Array:
+        """R as a function of `values`, averaged over a turn from (q, p) that goes on with `prepared` for `time`.
+
+        Both hold the same numbers. The derivative by `values` is then the mean of ∂R/∂θ along the turn, which is what
+        echo learning sums. R itself is constant, but the aspect of the circle may depend on θ: its share turns twice as
+        fast, and its mean is that at half time, times sinc.
+        """
+        total = jnp.zeros(q.shape[1:], q.dtype)
+        for held, moved in zip(self._turns(q, p, prepared), self._turns(q, p, values), strict=True):
+            x, y = held.after(time / 2)
+            share = jnp.sinc(held.rate * time / jnp.pi)
+            action = held.action + share * (_action(moved.aspect, x, y) - _action(held.aspect, x, y))
+            total = total + jnp.sum(moved.energy(action), axis=0)
+        return total
+
+    def _turns(self, q: Array, p: Array, prepared: Prepared) -> Iterator[_Turn]:
+        for name, place in self.assembly.turning.items():
+            group, x, y = self.assembly.groups[name], q[place], p[place]
+            values = _values(group, prepared.theta, x)
+            factors = lanes(jnp.asarray(self.assembly.factors[place] ** 2, q.dtype), x)
+            yield _Turn(group, values, place, group.kind.aspect(values) * factors, x, y)
 
     def positions(self, q: Array, prepared: Prepared, u: Array) -> Array:
         """Dynamic and massless coordinates: the latter lie where the forces on them vanish."""
@@ -233,14 +286,37 @@ class Hamiltonian:
         """
         return self._read_momenta(p)
 
+    def branches_of(
+        self, kind: str, q: Array, p: Array, prepared: Prepared, u: Array
+    ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """Branch coordinates and branch momenta of all elements of a type; what turns a node has both from there."""
+        b: tuple[Array, ...] = ()
+        m: tuple[Array, ...] = ()
+        if kind in self.slices:
+            read = self._branches(self.positions(q, prepared, u), u)
+            b = tuple(read[rows] for rows in self.slices[kind])
+        if kind in self.momentum_slices and self.momenta is not None:
+            read = self.momenta(p)
+            m = tuple(read[rows] for rows in self.momentum_slices[kind])
+        if kind in self.assembly.turning or (b and not m and len(self.assembly.groups[kind].kind.terminals) == 1):
+            place = self._places(kind)
+            factors = lanes(jnp.asarray(self.assembly.factors[place], q.dtype), q)
+            b, m = (q[place] * factors,), (p[place] / factors,)
+        return b, m
+
+    def _places(self, kind: str) -> NDArray[np.intp]:
+        """Dynamic coordinate of the node of every element of a type with one terminal."""
+        netlist, column = self.assembly.netlist, {n: i for i, n in enumerate(self.names)}
+        parts = (netlist.by_name[name] for name in self.assembly.groups[kind].names)
+        return np.array([column[netlist.terminals_of(part)[0]] for part in parts], np.intp)
+
     @cached_property
     def _read_positions(self) -> Reader:
-        return Reader.of((self.assembly.coordinates.W @ sp.diags_array(self.assembly.factors)).tocsr())
+        return Reader.of(self.assembly.readout)
 
     @cached_property
     def _read_momenta(self) -> Reader:
-        momenta = self.assembly.coordinates.momenta @ sp.diags_array(1 / self.assembly.factors[: self.size])
-        return Reader.of(momenta.tocsr())
+        return Reader.of(self.assembly.momentum_readout)
 
     # Parts -------------------------------------------------------------------------------------------------------
 
@@ -251,18 +327,19 @@ class Hamiltonian:
             chosen = jnp.concatenate([chosen, jnp.zeros((cyclic, *p.shape[1:]), p.dtype)])
         return chosen
 
-    def _nonquadratic(self, p: Array, prepared: Prepared) -> Array:
+    def _of_momenta(self, p: Array, prepared: Prepared) -> Array:
         total = jnp.zeros(p.shape[1:], p.dtype)
-        for name, reader in self.momenta.items():
+        if self.momenta is None:
+            return total
+        m = self.momenta(p)
+        for name, rows in self.momentum_slices.items():
             group = self.assembly.groups[name]
-            read = reader(p)
-            total = total + jnp.sum(group.kind.kinetic(read, _values(group, prepared.theta, read)), axis=0)
+            parts = tuple(m[rows_of] for rows_of in rows)
+            total = total + jnp.sum(group.kind.kinetic(parts, _values(group, prepared.theta, m)), axis=0)
         return total
 
     def _potential(self, c: Array, prepared: Prepared, u: Array) -> Array:
-        b = self.branches(c)
-        if self.branch_inputs is not None:
-            b = b + lanes(self.branch_inputs(u), b)
+        b = self._branches(c, u)
         total = jnp.zeros(c.shape[1:], c.dtype)
         for name, rows in self.slices.items():
             group = self.assembly.groups[name]
@@ -281,6 +358,10 @@ class Hamiltonian:
             weights = group.kind.inertia(_values(group, prepared.theta, c))
             total = total + jnp.sum(weights * reader(c) * lanes(inputs(u), c), axis=0)
         return total
+
+    def _branches(self, c: Array, u: Array) -> Array:
+        b = self.branches(c)
+        return b if self.branch_inputs is None else b + lanes(self.branch_inputs(u), b)
 
     def _inductances(self, theta: Theta) -> Array:
         """Weights of the inductance matrix: the diagonal, then ±M/2 for every coupled pair."""
@@ -316,8 +397,50 @@ class Hamiltonian:
         return -times(jnp.linalg.inv(own), momentum(y, still))
 
 
+class _Turn(NamedTuple):
+    """Rotations of all elements of a group, (count, batch…) each."""
+
+    group: Group
+    values: Values
+    place: NDArray[np.intp]
+    aspect: Array
+    x: Array
+    y: Array
+
+    @property
+    def action(self) -> Array:
+        return _action(self.aspect, self.x, self.y)
+
+    @property
+    def rate(self) -> Array:
+        """Angular frequency, the slope of the energy in the action."""
+        return jax.grad(lambda n: jnp.sum(self.energy(n)))(self.action)
+
+    def energy(self, action: Array) -> Array:
+        return self.group.kind.rotation(action, self.values)
+
+    def after(self, time: Array) -> tuple[Array, Array]:
+        angle = self.rate * time
+        c, s = jnp.cos(angle), jnp.sin(angle)
+        return self.x * c + self.y / self.aspect * s, self.y * c - self.aspect * self.x * s
+
+
+def _action(aspect: Array, x: Array, y: Array) -> Array:
+    return (aspect * x**2 + y**2 / aspect) / 2
+
+
+def _slices(assembly: Assembly, rows: Mapping[str, sp.csr_array]) -> dict[str, tuple[slice, ...]]:
+    """Rows of stacked matrices per type, one slice per branch of the element."""
+    slices, start = {}, 0
+    for name, matrix in rows.items():
+        count, end = len(assembly.groups[name].names), start + matrix.shape[0]
+        slices[name] = tuple(slice(s, s + count) for s in range(start, end, count))
+        start = end
+    return slices
+
+
 def _values(group: Group, theta: Theta, like: Array) -> Values:
-    return Values(**{k: lanes(theta[group.key(k)], like) for k in group.kind.parameters}, **group.constants)
+    return group.values(theta, lambda x: lanes(x, like))
 
 
 def _inertia_weights(groups: Mapping[str, Group], inertia: Mapping[str, Any], theta: Theta) -> Array:

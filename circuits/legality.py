@@ -14,6 +14,7 @@ from circuits.assemble import Assembly
 from circuits.findings import Finding, error, note, warning
 from circuits.linear import DENSE_MODES, Modes, curvature, inductance_clusters, inductance_matrix, stiffness_matrix
 from circuits.netlist import Netlist
+from devices import ELEMENTS, Element
 
 STABLE = 2.0
 """Leapfrog is stable for step·ω below this."""
@@ -35,14 +36,14 @@ def of_netlist(netlist: Netlist) -> Iterator[Finding]:
     fixed = {netlist.ground, *held}
     inertia_at: dict[str, list[str]] = {}
     for part in netlist.elements:
-        if part.inertia is not None:
+        if part.is_massive():
             for node in netlist.terminals_of(part):
                 inertia_at.setdefault(node, []).append(part.name)
     for part in netlist.elements:
         ends = netlist.terminals_of(part)
         if part.refusal is not None:
             yield error(part.name, part.refusal.reason, part.refusal.remedy)
-        elif part.trainable and part.conductance is not None:
+        elif part.trainable and not part.stores():
             yield error(
                 part.name,
                 f"a {part.type} is loss, not energy: the echo gives no gradient for it",
@@ -55,7 +56,7 @@ def of_netlist(netlist: Netlist) -> Iterator[Finding]:
                 f"{what} a voltage source: its state is forced and it stores nothing of its own",
                 "remove it, or put an inductor between it and the source",
             )
-        elif part.conductance is not None and held & set(ends):
+        elif not part.stores() and held & set(ends):
             yield error(
                 part.name,
                 "joins a voltage source by a loss alone, which no energy describes",
@@ -63,7 +64,8 @@ def of_netlist(netlist: Netlist) -> Iterator[Finding]:
             )
         elif part.type == "bilinear" and netlist.ground in ends:
             yield error(part.name, "couples to ground, whose coordinate is zero", "join two nodes")
-        if part.kinetic is not None:
+        yield from _lenders(netlist, part)
+        if part.alone:
             others = [name for name in inertia_at[ends[0]] if name != part.name]
             if others:
                 yield error(
@@ -71,12 +73,17 @@ def of_netlist(netlist: Netlist) -> Iterator[Finding]:
                     f"shares its node with {', '.join(others)}: charge would divide between them by an implicit law",
                     "leave the varactor as the only capacitance at its node",
                 )
-        for key in part.trainable:
+        for key in part.trainable if part.stores() else ():
+            if not part.parameters[key].stored:
+                yield error(
+                    part.name, f"`{key}` is no part of the energy: the echo gives no gradient for it", "train another"
+                )
             if part.parameters[key].at_least == 0 == getattr(part, key):
                 yield warning(
                     part.name, f"trainable `{key}` starts at its lower limit 0", "start from a positive value"
                 )
-    lossy = [p.name for p in netlist.elements if p.conductance is not None]
+    yield from _turned_twice(netlist)
+    lossy = [p.name for p in netlist.elements if p.lossy]
     if lossy:
         yield warning(
             lossy[0],
@@ -94,6 +101,27 @@ def of_netlist(netlist: Netlist) -> Iterator[Finding]:
     yield from _observability(netlist, fixed)
 
 
+def _lenders(netlist: Netlist, part: Element) -> Iterator[Finding]:
+    """A coupler of spins takes their moments from the spins: there must be some."""
+    for name, (end, wanted) in part.borrows.items():
+        if netlist.lender(part, name) is None:
+            kinds = [k for k, kind in ELEMENTS.items() if wanted in kind.lends]
+            yield error(
+                part.name,
+                f"needs a {' or '.join(kinds)} at node {netlist.terminals_of(part)[end]}",
+                "put one there, or move it",
+            )
+            return
+
+
+def _turned_twice(netlist: Netlist) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for part in netlist.elements:
+        for node in netlist.terminals_of(part) if part.rotation is not None else ():
+            if first.setdefault(node, part.name) != part.name:
+                yield error(part.name, f"turns node {node}, as {first[node]} does", "join the two into one")
+
+
 def _observability(netlist: Netlist, fixed: set[str]) -> Iterator[Finding]:
     """A parameter's gradient is a function of the coordinates in its energy; all of them must be read out."""
     inertial, magnetic = nx.Graph(), nx.Graph()
@@ -104,7 +132,7 @@ def _observability(netlist: Netlist, fixed: set[str]) -> Iterator[Finding]:
             inertial.add_edge(*ends)
         if part.type == "mutual":
             magnetic.add_edge(*(getattr(part, key) for key in part.references))
-    massive = {n for p in netlist.elements if p.inertia is not None for n in netlist.terminals_of(p)}
+    massive = {n for p in netlist.elements if p.is_massive() for n in netlist.terminals_of(p)}
     block = {n: c for c in nx.connected_components(inertial) for n in c}
     cluster = {n: c for c in nx.connected_components(magnetic) for n in c}
 
@@ -121,17 +149,20 @@ def _observability(netlist: Netlist, fixed: set[str]) -> Iterator[Finding]:
         return {m for n in nodes for m in border.get(n, {n})}
 
     for part in netlist.elements:
-        if not part.trainable or part.conductance is not None or part.refusal is not None:
+        if not part.trainable or not part.stores() or part.refusal is not None:
             continue
         names = {part.name} if not part.references else {getattr(part, k) for k in part.references}
         names = set().union(*(cluster.get(name, {name}) for name in names))
         missing: list[str] = []
         lifted = not netlist.held.isdisjoint(netlist.terminals_of(part))
-        if part.potential is not None or part.references or lifted:
+        if part.potential is not None or part.rotation is not None or part.references or lifted:
             missing += [f"position of {n}" for n in sorted(positions(names)) if not netlist.probes.sees_position(n)]
         if part.inertia is not None:
             seen = set().union(*(block[n] for n in netlist.terminals_of(part) if n not in fixed)) & massive
             missing += [f"momentum of {n}" for n in sorted(seen) if not netlist.probes.sees_momentum(n)]
+        elif part.kinetic is not None or part.rotation is not None:
+            own = netlist.terminals_of(part)
+            missing += [f"momentum of {n}" for n in own if not netlist.probes.sees_momentum(n)]
         if missing:
             yield warning(
                 part.name,
@@ -173,7 +204,7 @@ def of_assembly(assembly: Assembly) -> Iterator[Finding]:
                     f"add a capacitor from {node} to ground",
                 )
     for name, rows in assembly.loss.items():
-        for read in assembly.momentum.values():
+        for read in (m for k, m in assembly.momentum.items() if assembly.groups[k].kind.alone):
             touching = np.unique(rows[:, np.unique(read.indices)].nonzero()[0])
             for i in touching:
                 yield error(
@@ -194,7 +225,7 @@ def of_assembly(assembly: Assembly) -> Iterator[Finding]:
 
 
 def _branched(assembly: Assembly) -> bool:
-    rows = list(assembly.loss.values()) + list(assembly.inertia.values())
+    rows = [*assembly.loss.values(), *assembly.inertia.values(), *assembly.momentum.values()]
     return any(np.any(np.diff(r.indptr) > 1) for r in rows)
 
 
@@ -245,6 +276,9 @@ def _inductances(assembly: Assembly) -> Iterator[Finding]:
 
 def of_modes(assembly: Assembly, found: Modes, highest: float) -> Iterator[Finding]:
     """Stability of the rest point, and how far the frequencies spread; rates are dimensionless."""
+    if not len(found.squares):
+        yield from _incomplete(assembly, found)
+        return
     top = max(found.squares[-1], highest**2)
     round_off = (1e-13 if found.complete else 1e-6) * top
     if not found.converged:
@@ -270,6 +304,10 @@ def of_modes(assembly: Assembly, found: Modes, highest: float) -> Iterator[Findi
             f"frequencies span a factor of {np.sqrt(top / positive[0]):.2g}: one time step for all is wasteful",
             "bring the slow and the fast part closer together",
         )
+    yield from _incomplete(assembly, found)
+
+
+def _incomplete(assembly: Assembly, found: Modes) -> Iterator[Finding]:
     if not found.complete:
         yield note(
             "design",
@@ -299,7 +337,7 @@ def of_step(assembly: Assembly, highest: float, step: float) -> Iterator[Finding
 
 def _softening(assembly: Assembly) -> list[str]:
     """Elements that can lower the stiffness, for the message."""
-    names = [e.name for e in assembly.netlist.elements if e.type == "bilinear"]
+    names = [e.name for e in assembly.netlist.elements if e.linear and len(e.branches) > 1]
     names += [e.name for e in assembly.netlist.elements if e.potential is not None and not e.linear]
     return names or ["design"]
 
@@ -314,14 +352,15 @@ def of_energies(assembly: Assembly) -> Iterator[Finding]:
     rng = np.random.default_rng(0)
     for name, group in assembly.groups.items():
         if name in assembly.momentum:
-            p = jnp.asarray(rng.normal(size=len(group.names)))
+            rows = group.kind.momentum_branches or group.kind.branches
+            m = tuple(jnp.asarray(x) for x in rng.normal(size=(len(rows), len(group.names))))
             values = group.values({k: jnp.asarray(v) for k, v in assembly.theta.items()})
-            plus, minus = group.kind.kinetic(p, values), group.kind.kinetic(-p, values)
+            plus, minus = group.kind.kinetic(m, values), group.kind.kinetic(tuple(-x for x in m), values)
             for i in np.flatnonzero(~np.isclose(plus, minus, rtol=1e-5, atol=0)):
                 yield error(group.names[i], "its kinetic energy is not even in momentum", "use the sign-flip echo")
         if name in assembly.branch and not group.kind.linear:
             b = list(rng.normal(size=(len(group.kind.branches), len(group.names))))
-            second = curvature(group, assembly.theta, b)
+            second = curvature("potential", group, assembly.theta, b)
             for i in np.flatnonzero(~np.all(np.isfinite(second), axis=(1, 2))):
                 yield error(group.names[i], "its energy is not twice differentiable", "use a smooth element")
 

@@ -16,8 +16,8 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 from numpy.typing import NDArray
 
-from circuits.assemble import Assembly, Group, inertia_matrix
-from devices import Element, Values
+from circuits.assemble import Assembly, Group, inertia_matrix, spread
+from devices import ELEMENTS, Values
 
 DENSE_MODES = 1500
 """Largest number of coordinates whose modes are all computed."""
@@ -33,6 +33,8 @@ class Modes:
 
     squares: Vector
     """Squared angular frequencies, ascending; of a large circuit only the lowest and the highest."""
+    detunings: Vector
+    """Angular frequencies in rotating frames, with their signs, likewise."""
     complete: bool
     rest: Vector
     """Rest point in all moving coordinates."""
@@ -53,15 +55,39 @@ def stiffness_matrix(assembly: Assembly, at: Vector | None = None, *, largest: b
             total = total + blocks[0].T @ inverse_inductance(assembly) @ blocks[0]
             continue
         if group.kind.linear or largest:
-            for block, k in zip(blocks, group.kind.stiffness(group.values(assembly.theta)), strict=True):
-                total = total + block.T @ sp.diags_array(np.broadcast_to(k, (count,))) @ block
+            for block, k in zip(blocks, spread(group.kind.stiffness, group, assembly.theta), strict=True):
+                total = total + block.T @ sp.diags_array(k) @ block
             continue
         point = np.zeros(n) if at is None else at
-        hessian = curvature(group, assembly.theta, [block @ point for block in blocks])
-        for i, first in enumerate(blocks):
-            for j, second in enumerate(blocks):
-                total = total + first.T @ sp.diags_array(hessian[:, i, j]) @ second
+        hessian = curvature("potential", group, assembly.theta, [block @ point for block in blocks])
+        total = total + _quadratic_form(blocks, hessian)
     return total.tocsr()
+
+
+def mobility_matrix(assembly: Assembly, *, largest: bool = False) -> sp.csr_array:
+    """Second derivatives of the kinetic energy of momenta over the dynamic coordinates, at rest or a bound of them.
+
+    Rows and columns of coordinates with an inertia of their own are zero.
+    """
+    n = len(assembly.coordinates.dynamic)
+    total = sp.csr_array((n, n))
+    for name, rows in assembly.momentum.items():
+        group = assembly.groups[name]
+        count = len(group.names)
+        blocks = [rows[s : s + count] for s in range(0, rows.shape[0], count)]
+        if group.kind.linear or largest:
+            for block, k in zip(blocks, spread(group.kind.mobility, group, assembly.theta), strict=True):
+                total = total + block.T @ sp.diags_array(k) @ block
+        else:
+            hessian = curvature("kinetic", group, assembly.theta, [np.zeros(count)] * len(blocks))
+            total = total + _quadratic_form(blocks, hessian)
+    return total.tocsr()
+
+
+def _quadratic_form(blocks: list[sp.csr_array], hessian: NDArray[np.float64]) -> sp.csr_array:
+    """Matrix of a form in the branches that the blocks read."""
+    pairs = ((i, j) for i in range(len(blocks)) for j in range(len(blocks)))
+    return sum(blocks[i].T @ sp.diags_array(hessian[:, i, j]) @ blocks[j] for i, j in pairs)
 
 
 def inductance_matrix(assembly: Assembly) -> sp.csr_array:
@@ -98,11 +124,11 @@ def inverse_inductance(assembly: Assembly) -> sp.csr_array:
 
 def highest_rate(assembly: Assembly) -> float:
     """Bound of the angular frequency over the amplitudes that the elements' stiffness covers, dimensionless."""
-    squares, complete = _squares(
-        assembly, stiffness_matrix(assembly, largest=True), inertia_matrix(assembly, smallest=True), lowest=False
-    )
+    stiffness = stiffness_matrix(assembly, largest=True)
+    squares, detunings, complete = _spectrum(assembly, stiffness, mobility_matrix(assembly, largest=True), lowest=False)
     margin = 1.0 if complete else 1 + EDGE_TOLERANCE  # Lanczos approaches from below
-    return float(np.sqrt(max(squares[-1], 0.0) * margin))
+    highest = max((squares[-1] if len(squares) else 0.0), 0.0) ** 0.5
+    return float(np.sqrt(margin) * max(highest, *np.abs(detunings))) if len(detunings) else float(highest * margin**0.5)
 
 
 def modes(assembly: Assembly, force: Callable[[Vector], Vector] | None) -> Modes:
@@ -111,13 +137,13 @@ def modes(assembly: Assembly, force: Callable[[Vector], Vector] | None) -> Modes
     rest, converged = np.zeros(dynamic + massless), True
     if force is not None:
         rest, converged = _rest(assembly, force)
-    squares, complete = _squares(assembly, stiffness_matrix(assembly, rest), inertia_matrix(assembly))
-    return Modes(squares, complete, rest, converged)
+    squares, detunings, complete = _spectrum(assembly, stiffness_matrix(assembly, rest), mobility_matrix(assembly))
+    return Modes(squares, detunings, complete, rest, converged)
 
 
 def _rest(assembly: Assembly, force: Callable[[Vector], Vector]) -> tuple[Vector, bool]:
     """Newton's method for zero force, with steps limited so that it stays in the well it starts in."""
-    point = np.zeros(sum(assembly.coordinates.counts[:2]))
+    point = _start(assembly)
     scale = 1.0
     for _ in range(60):
         push = force(point)
@@ -137,28 +163,75 @@ def _rest(assembly: Assembly, force: Callable[[Vector], Vector]) -> tuple[Vector
     return point, False
 
 
+def _start(assembly: Assembly) -> Vector:
+    """Where the elements would have their nodes rest."""
+    point = np.zeros(sum(assembly.coordinates.counts[:2]))
+    column = {n: i for i, n in enumerate(assembly.coordinates.dynamic)}
+    for name in assembly.momentum:
+        group = assembly.groups[name]
+        if group.kind.rest_guess is not None:
+            values = group.values(assembly.theta)
+            angles = np.broadcast_to(group.kind.rest_guess(values), (len(group.names),))
+            for part, angle in zip(group.names, angles, strict=True):
+                i = column[assembly.netlist.terminals_of(assembly.netlist.by_name[part])[0]]
+                point[i] = angle / assembly.factors[i]
+    return point
+
+
+def _spectrum(
+    assembly: Assembly, stiffness: sp.csr_array, mobility: sp.csr_array, *, lowest: bool = True
+) -> tuple[Vector, Vector, bool]:
+    """Squared frequencies of what is at rest, signed frequencies of what is in rotating frames, and whether all."""
+    turning = np.flatnonzero(assembly.rotating)
+    if not len(turning):
+        squares, complete = _squares(assembly, stiffness, mobility, lowest=lowest)
+        return squares, np.zeros(0), complete
+    # No coupler joins a rotating frame to anything else, and both quadratures have one matrix: ȧ = −iKa.
+    K = stiffness[turning][:, turning]
+    whole = len(turning) <= DENSE_MODES
+    detunings = la.eigvalsh(K.toarray()) if whole else _edges(K.tocsc())
+    squares, complete = np.zeros(0), True
+    if len(turning) < len(assembly.rotating):
+        squares, complete = _squares(assembly, stiffness, mobility, lowest=lowest)
+    return squares, detunings, whole and complete
+
+
+def _edges(K: sp.csc_array) -> Vector:
+    start = np.random.default_rng(0).normal(size=K.shape[0])
+    options = {"k": 1, "return_eigenvectors": False, "v0": start, "tol": EDGE_TOLERANCE}
+    return np.concatenate([sla.eigsh(K, which=end, **options) for end in ("SA", "LA")])
+
+
 def _squares(
-    assembly: Assembly, stiffness: sp.csr_array, inertia: sp.csr_array, *, lowest: bool = True
+    assembly: Assembly, stiffness: sp.csr_array, mobility: sp.csr_array, *, lowest: bool = True
 ) -> tuple[Vector, bool]:
-    """Squared frequencies of the dynamic coordinates: massless and cyclic ones eliminated."""
+    """Squared frequencies of the dynamic coordinates at rest: massless and cyclic ones eliminated."""
     dynamic, massless, cyclic = assembly.coordinates.counts
-    moving, soft = slice(0, dynamic), slice(dynamic, dynamic + massless)
-    massive = np.r_[0:dynamic, dynamic + massless : dynamic + massless + cyclic]
-    inertia = inertia[massive][:, massive]
+    moving, soft = np.flatnonzero(~assembly.rotating), slice(dynamic, dynamic + massless)
     K = stiffness[moving][:, moving]
     if massless:
         side = stiffness[moving][:, soft].toarray()
         K = sp.csr_array(K - side @ la.solve(stiffness[soft][:, soft].toarray(), side.T, assume_a="sym"))
+    inertia = inertia_matrix(assembly)
     if cyclic:
-        side = inertia[:dynamic][:, dynamic:].toarray()
-        inertia = sp.csr_array(
-            inertia[:dynamic][:, :dynamic]
-            - side @ la.solve(inertia[dynamic:][:, dynamic:].toarray(), side.T, assume_a="pos")
-        )
-    if dynamic <= DENSE_MODES:
+        loose = slice(dynamic + massless, dynamic + massless + cyclic)
+        side = inertia[moving][:, loose].toarray()
+        own = la.solve(inertia[loose][:, loose].toarray(), side.T, assume_a="pos")
+        inertia = sp.csr_array(inertia[moving][:, moving] - side @ own)
+    else:
+        inertia = inertia[moving][:, moving]
+    if assembly.direct[moving].any():
+        direct = np.flatnonzero(assembly.direct[moving])
+        own = mobility[moving[direct]][:, moving[direct]].tocsc()
+        masses = _inverse(own)
+        if masses is None:
+            return _general(K.toarray(), inertia.toarray(), direct, own.toarray()), True
+        place = sp.csr_array((np.ones(len(direct)), (direct, range(len(direct)))), shape=(len(moving), len(direct)))
+        inertia = inertia + place @ masses @ place.T
+    if len(moving) <= DENSE_MODES:
         return la.eigh(K.toarray(), inertia.toarray(), eigvals_only=True), True
     K, inertia = K.tocsc(), inertia.tocsc()
-    start = np.random.default_rng(0).normal(size=dynamic)
+    start = np.random.default_rng(0).normal(size=len(moving))
     options = {"k": 1, "M": inertia, "return_eigenvectors": False, "v0": start, "tol": EDGE_TOLERANCE}
     high = sla.eigsh(K, which="LA", **options)
     if not lowest:
@@ -169,7 +242,7 @@ def _squares(
     scale = sp.diags_array(1 / shifted.diagonal())
 
     def solve(x: Vector) -> Vector:
-        solution, failed = sla.cg(shifted, x, rtol=1e-8, M=scale, maxiter=4 * dynamic)
+        solution, failed = sla.cg(shifted, x, rtol=1e-8, M=scale, maxiter=4 * len(moving))
         if failed:
             raise np.linalg.LinAlgError("the stiffness matrix is not positive definite")
         return np.asarray(solution)
@@ -182,18 +255,38 @@ def _squares(
     return np.concatenate([low, high]), False
 
 
-def curvature(group: Group, theta: Mapping[str, Any], b: list[Vector]) -> NDArray[np.float64]:
-    """Second derivatives of each element's energy in its branches, (count, branches, branches)."""
-    parameters = {k: np.asarray(theta[group.key(k)]) for k in group.kind.parameters}
-    return np.asarray(_curvature(group.kind)(np.stack(b, axis=1), parameters, dict(group.constants)))  # type: ignore[arg-type]
+def _inverse(mobility: sp.csc_array) -> sp.csr_array | None:
+    """Masses of coordinates whose momenta have a kinetic energy of their own; None if it is not positive."""
+    if (mobility - sp.diags_array(mobility.diagonal())).count_nonzero() == 0:
+        return sp.diags_array(1 / mobility.diagonal()).tocsr() if np.all(mobility.diagonal() > 0) else None
+    dense = mobility.toarray()
+    return sp.csr_array(la.inv(dense)) if la.eigvalsh(dense)[0] > 0 else None
+
+
+def _general(K: Any, inertia: Any, direct: NDArray[np.intp], mobility: Any) -> Vector:
+    """Squared frequencies where the kinetic energy is not positive: growing modes count as negative squares."""
+    whole = np.zeros_like(K)
+    rest = np.setdiff1d(np.arange(len(K)), direct)
+    if len(rest):
+        whole[np.ix_(rest, rest)] = la.inv(inertia[np.ix_(rest, rest)])
+    whole[np.ix_(direct, direct)] = mobility
+    squares = la.eigvals(whole @ K)
+    growing = np.abs(squares.imag) > 1e-9 * np.abs(squares).max()
+    return np.sort(np.where(growing, -np.abs(squares), squares.real))
+
+
+def curvature(law: str, group: Group, theta: Mapping[str, Any], b: list[Vector]) -> NDArray[np.float64]:
+    """Second derivatives of an energy of each element in its branches, (count, branches, branches)."""
+    values = {k: np.broadcast_to(v, (len(group.names),)) for k, v in vars(group.values(theta)).items()}
+    return np.asarray(_curvature(law, group.kind.type)(np.stack(b, axis=1), values))
 
 
 @cache
-def _curvature(kind: type[Element]) -> Callable[..., Any]:
+def _curvature(law: str, kind: str) -> Callable[..., Any]:
     """One compiled program per type of element, however many circuits it is in."""
     import jax
 
-    def energy(x: Any, parameters: Mapping[str, Any], constants: Mapping[str, Any]) -> Any:
-        return kind.potential(tuple(x), Values(**parameters, **constants))
+    def energy(x: Any, values: Mapping[str, Any]) -> Any:
+        return getattr(ELEMENTS[kind], law)(tuple(x), Values(**values))
 
-    return jax.jit(jax.vmap(jax.hessian(energy), in_axes=(0, 0, None)))
+    return jax.jit(jax.vmap(jax.hessian(energy)))

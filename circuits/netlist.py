@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from circuits.findings import DesignError, Finding, error
-from devices import GROUND, Domain, Drive, Element, Part, UnitError, dimension, nearest, to_si
+from devices import GROUND, Detector, Domain, Drive, Element, Part, UnitError, Values, dimension, nearest, to_si
 from devices.element import NODE_NAME, PART_NAME
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 """Probe every node."""
-SETTINGS = ("learning", "task")
+SETTINGS = ("learning", "task", "training")
 """Sections of design files that are kept as they are, for those who read them."""
 
 
@@ -100,6 +100,7 @@ class Netlist:
     ground: str = "gnd"
     initial: Initial = field(default_factory=Initial)
     clock: Clock = field(default_factory=Clock)
+    detectors: Sequence[Detector] = ()
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Sections of the design file for those who learn on it, such as `learning` and `task`; not read here."""
 
@@ -108,6 +109,7 @@ class Netlist:
             raise DesignError([error("design.name", "must be a line of text", "give the design a name")])
         object.__setattr__(self, "elements", tuple(self.elements))
         object.__setattr__(self, "drives", tuple(self.drives))
+        object.__setattr__(self, "detectors", tuple(self.detectors))
         targets = tuple(t if isinstance(t, Target) else Target(str(t), str(t)) for t in self.targets)
         object.__setattr__(self, "targets", targets)
         findings = [*self._kinds(), *self._names()]
@@ -146,6 +148,24 @@ class Netlist:
     def terminals_of(self, part: Part) -> tuple[str, ...]:
         """Nodes of a part, open terminals resolved to ground."""
         return tuple(self.ground if node == GROUND else node for node in part.nodes)
+
+    def lender(self, part: Element, borrowed: str) -> Element | None:
+        """The element from which `part` takes what its energy borrows under this name."""
+        end, wanted = part.borrows[borrowed]
+        return self._lenders.get((self.terminals_of(part)[end], wanted))
+
+    @cached_property
+    def _lenders(self) -> Mapping[tuple[str, str], Element]:
+        return {(node, name): e for e in self.elements for name in e.lends for node in self.terminals_of(e)}
+
+    def numbers_of(self, part: Element) -> Values:
+        """Parameters and constants of an element in SI, with what it borrows."""
+        numbers = part.numbers
+        for name, (_, wanted) in part.borrows.items():
+            lender = self.lender(part, name)
+            if lender is not None:
+                setattr(numbers, name, lender.lent(lender.numbers, wanted))
+        return numbers
 
     def replace(self, **changes: Any) -> Netlist:
         """The same netlist with some fields changed."""
@@ -202,6 +222,7 @@ class Netlist:
         kinds: tuple[tuple[Sequence[object], type[Part], str], ...] = (
             (self.elements, Element, "an element, built with a class such as Capacitor"),
             (self.drives, Drive, "a drive, built with a class such as CurrentDrive"),
+            (self.detectors, Detector, "a detector, built with a class such as Homodyne"),
         )
         for parts, kind, wanted in kinds:
             for part in parts:
@@ -209,7 +230,7 @@ class Netlist:
                     yield error(str(part)[:40], f"must be {wanted}", "build it so")
 
     def _names(self) -> Iterator[Finding]:
-        parts = [*self.elements, *self.drives]
+        parts = [*self.elements, *self.drives, *self.detectors]
         for target in self.targets:
             if not PART_NAME.fullmatch(target.name):
                 yield error(
@@ -239,6 +260,10 @@ class Netlist:
                     )
                 elif part.type == "mutual" and other.type != "inductor":
                     yield error(part.name, f"couples `{wanted}`, which is a {other.type}", "couple two plain inductors")
+                elif isinstance(part, Drive) and part.feeds and other.type not in part.feeds:
+                    yield error(
+                        part.name, f"feeds `{wanted}`, which is a {other.type}", f"name a {' or '.join(part.feeds)}"
+                    )
                 elif part.type == "flux" and (other.potential is None or other.domain is not part.domain):
                     yield error(
                         part.name,
@@ -254,7 +279,7 @@ class Netlist:
 
     def _nodes(self) -> Iterator[Finding]:
         domains: dict[str, tuple[Domain, str]] = {}
-        for part in (*self.elements, *self.drives):
+        for part in (*self.elements, *self.drives, *self.detectors):
             ends = self.terminals_of(part)
             if len(ends) == 2 and ends[0] == ends[1]:
                 yield error(part.name, f"both ends are at node `{ends[0]}`", "join two different nodes")
@@ -263,7 +288,7 @@ class Netlist:
             for node in ends:
                 if node == self.ground:
                     continue
-                if isinstance(part, Drive) and node not in self.nodes:
+                if not isinstance(part, Element) and node not in self.nodes:
                     yield error(
                         part.name, f"node `{node}` does not exist{nearest(node, self.nodes)}", "name an existing node"
                     )
@@ -301,7 +326,7 @@ class Netlist:
                 units = [self.domains[n].position_unit for n in self.terminals_of(part) if n != self.ground]
                 due = tuple(e - sum(d) for e, *d in zip(dimension("J"), *map(dimension, units), strict=True))
                 if found != due:
-                    wanted = "J/(" + "·".join(units) + ")"
+                    wanted = coupling_unit(units)
                     yield error(
                         part.name,
                         f"`{key}` must be an energy per product of coordinates, {wanted}",
@@ -328,8 +353,19 @@ class Netlist:
         for key in read:
             for node in set(read[key]) & self.held:
                 findings.append(error(f"initial.{key}.{node}", "a voltage source holds the node", "remove it"))
+        for node in read["velocities"]:
+            if not (domain := self.domains[node]).inertial:
+                reason = f"a {domain.name} node has no inertia of its own that a velocity would set in motion"
+                findings.append(
+                    error(f"initial.velocities.{node}", reason, f"give its {domain.momentum} as a momentum")
+                )
         if read["momenta"] and read["velocities"]:
             findings.append(error("initial", "has both momenta and velocities", "give all as one of the two"))
         if findings:
             raise DesignError(findings)
         return Initial(**read)
+
+
+def coupling_unit(positions: Iterable[str]) -> str:
+    """Unit of an energy per product of positions with these units."""
+    return "/".join(["J", *(u for u in positions if u)])

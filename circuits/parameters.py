@@ -78,13 +78,14 @@ class Parameters:
         return {e.name: float(host[e.key][e.index] / e.scale * energy) for e in self.assembly.entries if e.trainable}
 
     def free(self, theta: Theta) -> dict[str, Array]:
-        """Unconstrained coordinates of the trainable parameters: logarithm, logit of bounds, or the value itself."""
+        """Unconstrained coordinates of the trainable parameters: logarithm, logit of bounds, or a multiple."""
         result = {}
         for key, form in self._forms.items():
             value = jnp.asarray(theta[key])[form.index]
             low, high = (jnp.asarray(x, value.dtype) for x in (form.low, form.high))
             positive, bounded = jnp.asarray(form.positive), jnp.asarray(form.bounded)
-            ruled = jnp.where(positive, jnp.log(jnp.where(positive, value, 1)), value)
+            size = jnp.asarray(form.size, value.dtype)
+            ruled = jnp.where(positive, jnp.log(jnp.where(positive, value, 1)), value / size)
             inner = jnp.clip((ruled - low) / (high - low), 1e-6, 1 - 1e-6)
             result[key] = jnp.where(bounded, logit(jnp.where(bounded, inner, 0.5)), ruled)
         return result
@@ -100,7 +101,7 @@ class Parameters:
             bound[key] = (
                 jnp.asarray(theta[key])
                 .at[form.index]
-                .set(jnp.where(positive, jnp.exp(jnp.where(positive, ruled, 0)), ruled))
+                .set(jnp.where(positive, jnp.exp(jnp.where(positive, ruled, 0)), ruled * form.size))
             )
         return bound
 
@@ -110,7 +111,7 @@ class Parameters:
         for e in self.assembly.entries:
             if e.trainable:
                 by_key.setdefault(e.key, []).append(e)
-        return {key: _Form.of(entries) for key, entries in by_key.items()}
+        return {key: _Form.of(entries, self.assembly.theta[key]) for key, entries in by_key.items()}
 
     def _entry(self, name: str) -> Entry:
         if name not in self.entries:
@@ -120,18 +121,26 @@ class Parameters:
 
 @dataclass(frozen=True, eq=False)
 class _Form:
-    """How the trainable parameters under one key are constrained. Bounds of positive ones are logarithms."""
+    """How the trainable parameters under one key are constrained. Bounds of positive ones are logarithms.
+
+    Those of either sign are counted in their nominal size, so that moves are relative for all.
+    """
 
     index: NDArray[np.intp]
     positive: NDArray[np.bool_]
     bounded: NDArray[np.bool_]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    size: NDArray[np.float64]
 
     @classmethod
-    def of(cls, entries: list[Entry]) -> _Form:
+    def of(cls, entries: list[Entry], nominal: NDArray[np.float64]) -> _Form:
+        size = np.array([abs(nominal[e.index]) or 1.0 for e in entries])
         bounds = np.array(
-            [(0.0, 1.0) if e.bounds is None else np.log(e.bounds) if e.positive else e.bounds for e in entries]
+            [
+                (0.0, 1.0) if e.bounds is None else np.log(e.bounds) if e.positive else np.array(e.bounds) / s
+                for e, s in zip(entries, size, strict=True)
+            ]
         )
         return cls(
             np.array([e.index for e in entries], np.intp),
@@ -139,4 +148,5 @@ class _Form:
             np.array([e.bounds is not None for e in entries]),
             bounds[:, 0],
             bounds[:, 1],
+            size,
         )

@@ -121,6 +121,8 @@ def _graphs(netlist: Netlist, nodes: tuple[str, ...], fixed: set[str]) -> tuple[
         ends = [_FIXED if n in fixed else n for n in netlist.terminals_of(part)]
         if part.inertia is not None:
             inertial.add_edge(ends[0], ends[1] if len(ends) == 2 else _FIXED)
+        if part.kinetic is not None:
+            inertial.add_edges_from((end, _FIXED) for end in ends)
         if part.potential is not None:
             if all(sum(row) == 0 for row in part.branches):
                 nx.add_path(elastic, ends)
@@ -154,7 +156,7 @@ def _driven(netlist: Netlist, fixed: set[str]) -> list[set[str]]:
             driven.append(set(netlist.terminals_of(drive)) - fixed)
     for part in netlist.elements:
         ends = set(netlist.terminals_of(part))
-        implicit = part.conductance is not None or part.kinetic is not None
+        implicit = part.lossy or part.kinetic is not None
         if implicit or (part.inertia is not None and ends & netlist.held):
             driven.append(ends - fixed)
     driven.append({*netlist.initial.momenta, *netlist.initial.velocities})

@@ -11,6 +11,7 @@ import scipy.sparse.linalg as sla
 
 from circuits.assemble import inertia_matrix
 from circuits.compile import Design
+from circuits.linear import mobility_matrix
 from devices import ArgumentError, nearest
 
 Array = Any
@@ -18,7 +19,7 @@ Array = Any
 
 def initial_state(design: Design, dtype: Any = None) -> tuple[Array, Array]:
     """Positions and momenta (n,) that the netlist asks for; positions start from rest where none is given."""
-    assembly, initial = design.assembly, design.netlist.initial
+    assembly, initial = design.assembly, design.assembly.netlist.initial
     coordinates, units, domains = assembly.coordinates, assembly.units, design.netlist.domains
     dynamic = len(coordinates.dynamic)
     place = {n: i for i, n in enumerate(coordinates.nodes)}
@@ -33,6 +34,9 @@ def initial_state(design: Design, dtype: Any = None) -> tuple[Array, Array]:
     q = inverse.solve(x)[:dynamic] / assembly.factors[:dynamic]
     speeds = inverse.solve(v) / assembly.factors
     momenta = (inertia_matrix(assembly) @ speeds + assembly.factors * (coordinates.W.T @ p))[:dynamic]
+    if initial.velocities and assembly.direct.any():
+        charged = np.flatnonzero(assembly.direct & (speeds[:dynamic] != 0))  # varactors, at their small-signal values
+        momenta[charged] += speeds[charged] / mobility_matrix(assembly).diagonal()[charged]
     if not initial.positions:
         q = design.modes.rest[:dynamic]
     return jnp.asarray(q, dtype), jnp.asarray(momenta, dtype)
@@ -60,7 +64,7 @@ def encode(design: Design, waveforms: Mapping[str, Any], *, start: Mapping[str, 
     for item in design.assembly.inputs:
         wave = given.get(item.drive.name, silent)
         offset = (start or {}).get(item.drive.name, 0.0)
-        columns.append(_FUNCTIONS[item.function](wave, design.step_s, offset) / item.scale)
+        columns.append(_FUNCTIONS[item.function](wave, design.step_s, offset) * (item.weight / item.scale))
     return jnp.stack(columns, axis=1) if columns else jnp.zeros((shape[0], 0, *shape[1:]))
 
 

@@ -113,6 +113,7 @@ class JosephsonJunction(Element):
     energy_text = "E_J(1 − cos 2πφ/Φ₀), E_J = I_cΦ₀/2π"
     loss_text = "quasiparticles: parallel conductance, acts on the charge"
     limits_text = "frequency far below the gap; many quanta (classical phase)"
+    validity_text = "phase over π, the top of the barrier"
     reversal_text = "nothing to do: flux is even under time reversal"
 
     @staticmethod
@@ -127,6 +128,10 @@ class JosephsonJunction(Element):
     @staticmethod
     def amplitude(p: Values) -> float:
         return float(p.flux_quantum / (2 * pi))
+
+    @staticmethod
+    def validity(b: tuple[Array, ...], m: tuple[Array, ...], p: Values) -> Array:
+        return 2 * abs(b[0]) / p.flux_quantum
 
 
 @element("squid")
@@ -148,6 +153,7 @@ class Squid(Element):
     energy_text = "E_Σ − E₁cos(ϕ + πf) − E₂cos(ϕ − πf), ϕ = 2πφ/Φ₀, f = Φx/Φ₀, E₁,₂ = E_Σ(1 ± d)/2"
     loss_text = "quasiparticles: parallel conductance, acts on the charge"
     limits_text = "loop inductance far below Φ₀/2πI_c; static flux"
+    validity_text = "phase over π, the top of the barrier"
     reversal_text = "nothing to do: flux is even under time reversal"
 
     @staticmethod
@@ -165,6 +171,10 @@ class Squid(Element):
     @staticmethod
     def amplitude(p: Values) -> float:
         return float(p.flux_quantum / (2 * pi))
+
+    @staticmethod
+    def validity(b: tuple[Array, ...], m: tuple[Array, ...], p: Values) -> Array:
+        return 2 * abs(b[0]) / p.flux_quantum
 
 
 @element("saturable")
@@ -227,19 +237,26 @@ class SymmetricVaractor(Element):
     energy_text = "q²/2C + q⁴/4C·Q²; voltage v = (q/C)(1 + q²/Q²)"
     loss_text = "series resistance; dielectric: parallel conductance, acts on the charge"
     limits_text = "the only capacitance at its node; a single diode is not even in q and is refused"
+    validity_text = "charge over Q/√3, up to which the step was chosen"
+    alone = True
     reversal_text = _CHARGE_FLIP
 
     @staticmethod
-    def inertia(p: Values) -> Array:
-        return p.capacitance
+    def kinetic(m: tuple[Array, ...], p: Values) -> Array:
+        return m[0] ** 2 / (2 * p.capacitance) * (1 + m[0] ** 2 / (2 * p.charge_scale**2))
 
     @staticmethod
-    def kinetic(q: Array, p: Values) -> Array:
-        return q**2 / (2 * p.capacitance) * (1 + q**2 / (2 * p.charge_scale**2))
+    def mobility(p: Values) -> tuple[Array, ...]:
+        # Curvature (1 + 3q²/Q²)/C has no bound: twice the linear one covers charges up to Q/√3.
+        return (2 / p.capacitance,)
+
+    @staticmethod
+    def validity(b: tuple[Array, ...], m: tuple[Array, ...], p: Values) -> Array:
+        return abs(m[0]) * 3**0.5 / p.charge_scale
 
     @staticmethod
     def amplitude(p: Values) -> float:
-        return float(p.charge_scale)
+        return float(p.charge_scale) / 2
 
 
 @element("resistor")

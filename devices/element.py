@@ -5,8 +5,12 @@ energies that apply to them as static methods of *branch coordinates* and parame
 
 - `potential(b, p)`: energy stored in the branch coordinates `b`, one array per row of `branches`;
 - `inertia(p)`: mass or capacitance between the terminals, T = inertia·ẋ²/2 of the branch velocity;
-- `kinetic(q, p)`: non-quadratic kinetic energy of the momentum at the terminal, instead of `inertia`;
-- `conductance(p)`: force per branch velocity, the loss channel of a dissipative element.
+- `kinetic(m, p)`: energy of the momenta at the terminals, combined by the rows of `momentum_branches`, instead of
+  `inertia`;
+- `rotation(n, p)`: energy of the action n = (a·x² + m²/a)/2 at the terminal, a = `aspect(p)`: not separable, but it
+  turns (x, m) about the origin, which can be done exactly;
+- `conductance(p)`: force per branch velocity, a loss that acts on momenta;
+- `decay(p)`: rate at which position and momentum at the terminal decay alike, and the angular frequency there.
 
 Arrays may be SI or dimensionless: the formulas are the same in any consistent system of units.
 """
@@ -57,11 +61,16 @@ class Domain:
     momentum_unit: str
     velocity: str
     velocity_unit: str
+    inertial: bool = True
+    """Whether momentum is inertia times velocity; otherwise it is a quadrature of its own."""
 
 
 ELECTRICAL = Domain("electrical", "flux", "Wb", "charge", "C", "voltage", "V")
 MECHANICAL = Domain("mechanical", "displacement", "m", "momentum", "kg*m/s", "velocity", "m/s")
-DOMAINS = {domain.name: domain for domain in (ELECTRICAL, MECHANICAL)}
+PHOTONIC = Domain("photonic", "quadrature", "", "conjugate quadrature", "J*s", "rate", "Hz", inertial=False)
+SPIN = Domain("spin", "azimuth", "rad", "spin momentum", "J*s", "precession", "rad/s", inertial=False)
+TEXTURE = Domain("texture", "core position", "m", "gyromomentum", "kg*m/s", "core velocity", "m/s", inertial=False)
+DOMAINS = {domain.name: domain for domain in (ELECTRICAL, MECHANICAL, PHOTONIC, SPIN, TEXTURE)}
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,8 @@ class Parameter:
     below: float
     knob: bool
     """Whether `trainable = true` means this parameter."""
+    stored: bool
+    """Whether the energy depends on it; otherwise it sets a loss, and cannot be trained."""
     example: Quantity
     """A value that works together with the examples of other elements."""
     typical: str
@@ -89,6 +100,8 @@ class Parameter:
 
     def read(self, value: Quantity) -> float:
         """SI float of a user's value, checked."""
+        if isinstance(value, float) and value == self.default:
+            return value  # which may be infinite
         number = to_si(value, self.unit) if self.unit is not None else parse(value)[0]
         if not self.above < number < self.below or number < self.at_least:
             raise UnitError(f"must be {self.range_text()}, but is {number:g}")
@@ -144,6 +157,7 @@ def parameter(
     at_least: float = -math.inf,
     below: float = math.inf,
     knob: bool = False,
+    stored: bool = True,
     example: Quantity = None,
     typical: str = "",
 ) -> Any:
@@ -151,7 +165,17 @@ def parameter(
     metadata = {
         "kind": "parameter",
         "parameter": lambda name: Parameter(
-            name, unit, doc, default, above, at_least, below, knob, default if example is None else example, typical
+            name,
+            unit,
+            doc,
+            default,
+            above,
+            at_least,
+            below,
+            knob,
+            stored,
+            default if example is None else example,
+            typical,
         ),
     }
     return field(metadata=metadata) if default is None else field(default=default, metadata=metadata)
@@ -241,19 +265,46 @@ class Element(Part):
 
     branches: ClassVar[tuple[tuple[int, ...], ...]] = ((1, -1),)
     """Branch coordinates as combinations of the terminals' coordinates, a row each."""
+    momentum_branches: ClassVar[tuple[tuple[int, ...], ...] | None] = None
+    """The same for momenta; None: as `branches`."""
     linear: ClassVar[bool] = False
-    """Whether the potential is a quadratic form of the branch coordinates."""
+    """Whether the energies are quadratic forms of the branch coordinates and momenta."""
     constants: ClassVar[Mapping[str, tuple[float, str]]] = {}
     """Physical constants in the energy, in SI with their unit."""
+    borrows: ClassVar[Mapping[str, tuple[int, str]]] = {}
+    """What the energy takes from the element at a terminal that lends it: (terminal, parameter or law) by name."""
+    lends: ClassVar[tuple[str, ...]] = ()
     inertia: ClassVar[Law] = None
-    """Mass or capacitance; where `kinetic` is given too, its small-signal value."""
     potential: ClassVar[Law] = None
     stiffness: ClassVar[Law] = None
     """Largest curvature of the potential along each branch: exact for linear ones, a bound otherwise."""
-    amplitude: ClassVar[Law] = None
-    """Branch coordinate (or momentum, for `kinetic`) at which the nonlinearity matters; None for linear ones."""
     kinetic: ClassVar[Law] = None
+    mobility: ClassVar[Law] = None
+    """The same for the kinetic energy along each momentum branch."""
+    amplitude: ClassVar[Law] = None
+    """Branch coordinate (momentum, without a potential) at which the nonlinearity matters; None for linear ones."""
+    rotation: ClassVar[Law] = None
+    frequency_shift: ClassVar[Law] = None
+    """Change of the angular frequency per action, for energies that are quartic in the amplitude."""
+    aspect: ClassVar[Law] = None
+    """Momentum over position on a circular orbit."""
+    rest_guess: ClassVar[Law] = None
+    """Position at the terminal from which the search for a rest point begins; None: zero."""
     conductance: ClassVar[Law] = None
+    decay: ClassVar[Law] = None
+    frame: ClassVar[Law] = None
+    """Frequency (Hz) with which the frame of a resonator's node rotates, 0 in the laboratory; None: no resonator."""
+    rotating: ClassVar[bool | None] = None
+    """Whether it holds in rotating frames only, or in the laboratory only; None: in either."""
+    body: ClassVar[bool] = False
+    """Whether it is what moves at its node, where momentum is not inertia times velocity: one per node."""
+    alone: ClassVar[bool] = False
+    """Whether its kinetic energy holds only if nothing else at the node has inertia."""
+    validity: ClassVar[Law] = None
+    """(b, m, p) → how much of its range of validity a state uses up; above one the model is left."""
+    validity_text: ClassVar[str] = ""
+    fault: ClassVar[Law] = None
+    """What is wrong with values that are right one by one, as (parameter, message), or None."""
     refusal: ClassVar[Refusal | None] = None
     energy_text: ClassVar[str] = ""
     loss_text: ClassVar[str] = "lossless"
@@ -263,9 +314,41 @@ class Element(Part):
     def __post_init__(self) -> None:
         super().__post_init__()
         label = f"{self.type} {self.name!r}"
+        if self.fault is not None and (found := self.fault(self.numbers)) is not None:
+            raise ElementError(label, *found)
         object.__setattr__(self, "trainable", self._trainable(label))
         object.__setattr__(self, "bounds", self._bounds(label))
         object.__setattr__(self, "tolerance", self._tolerance(label))
+
+    @property
+    def numbers(self) -> Values:
+        """Parameters and constants in SI, as the laws take them; without what is borrowed."""
+        return Values(**self.values, **{k: v for k, (v, _) in self.constants.items()})
+
+    @classmethod
+    def lent(cls, values: Values, name: str) -> Any:
+        """What it lends under this name: a parameter or a law."""
+        return getattr(values, name) if name in cls.parameters else getattr(cls, name)(values)
+
+    @classmethod
+    def is_massive(cls) -> bool:
+        """Whether it gives its nodes a kinetic energy."""
+        return cls.inertia is not None or cls.kinetic is not None
+
+    @classmethod
+    def stores(cls) -> bool:
+        """Whether it has energy at all, or only loses it."""
+        return cls.is_massive() or cls.potential is not None or cls.conductance is None
+
+    @property
+    def lossy(self) -> bool:
+        """Whether it loses energy with the values it has."""
+        loss = 0.0 if self.conductance is None else float(self.conductance(self.numbers))
+        return loss > 0 or (self.decay is not None and float(self.decay(self.numbers)[0]) > 0)
+
+    def lowered(self, frame: float) -> tuple[Element, str] | None:
+        """The element that stands for it at a node whose frame rotates with `frame` (Hz), and why; None: itself."""
+        return None
 
     def _trainable(self, label: str) -> tuple[str, ...]:
         given = self.trainable

@@ -1,18 +1,41 @@
-"""The few functions that energies need. They load JAX on first use, so that listing elements does not."""
+"""The few functions that energies need. They load JAX only for its arrays, so that listing elements does not."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 Array = Any
 
 
 def cos(x: Array) -> Array:
     """Cosine."""
+    return _library(x).cos(x)
+
+
+def sin(x: Array) -> Array:
+    """Sine."""
+    return _library(x).sin(x)
+
+
+def sqrt(x: Array) -> Array:
+    """Square root."""
+    return _library(x).sqrt(x)
+
+
+def larger(x: Array, y: Array) -> Array:
+    """The larger of two, element by element."""
+    return _library(x).maximum(x, y)
+
+
+def _library(x: Array) -> Any:
+    if isinstance(x, (int, float, np.ndarray, np.generic)):
+        return np
     import jax.numpy as jnp
 
-    return jnp.cos(x)
+    return jnp
 
 
 def log_cosh(x: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devices.element import MECHANICAL, Array, Element, Values, element, parameter, terminal
+from devices.maths import sqrt
 from devices.units import Quantity
 
 _NOTHING = "nothing to do: displacement is even under time reversal"
@@ -77,6 +78,7 @@ class DuffingSpring(Element):
     domain = MECHANICAL
     energy_text = "k·x²/2 + k₃·x⁴/4; ω/ω₀ ≈ 1 + 3k₃A²/8k"
     loss_text = "material: loss angle, counted in the Q of the masses"
+    validity_text = "amplitude over √(k/3k₃), up to which the step was chosen"
     limits_text = "k₃ ≥ 0 (a softening spring has no lowest energy); step chosen for amplitudes below √(k/3k₃)"
     reversal_text = _NOTHING
 
@@ -92,6 +94,10 @@ class DuffingSpring(Element):
     @staticmethod
     def amplitude(p: Values) -> float:
         return float((p.constant / p.cubic) ** 0.5) if p.cubic > 0 else 0.0
+
+    @staticmethod
+    def validity(b: tuple[Array, ...], m: tuple[Array, ...], p: Values) -> Array:
+        return abs(b[0]) * sqrt(3 * p.cubic / p.constant)
 
 
 @element("damper")

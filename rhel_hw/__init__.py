@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         simulate_design,
     )
     from rhel_hw.tasks import Teacher
+    from rhel_hw.training import Trained, Training
+    from rhel_hw.validity import Validity
 
 __getattr__ = lazy(
     __name__,
@@ -53,6 +55,8 @@ __getattr__ = lazy(
             "simulate_design",
         ),
         "rhel_hw.tasks": ("Teacher",),
+        "rhel_hw.training": ("Trained", "Training"),
+        "rhel_hw.validity": ("Validity",),
     },
 )
 
@@ -91,8 +95,11 @@ __all__ = [
     "ShuffledCredit",
     "SignFlip",
     "Teacher",
+    "Trained",
+    "Training",
     "Trajectory",
     "TrajectoryMSE",
+    "Validity",
     "Yoshida4",
     "Yoshida6",
     "band_limited",

@@ -16,7 +16,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from devices import ArgumentError, refuse_unless_positive
-from rhel_hw.integrators import Energy, Integrator
+from rhel_hw.integrators import Energy, Integrator, flow
 from rhel_hw.losses import Loss, When
 from rhel_hw.nudging import Recorded
 from rhel_hw.operations import MomentumFlip, OneSided, Operation
@@ -254,14 +254,14 @@ def _by_adjoint(
     batch, steps = inputs.shape[-1], len(inputs)
     trained = {k: theta[k] for k in keys}
 
-    def flow(state: State, trained: Theta, u: Array) -> State:
+    def moved(state: State, trained: Theta, u: Array) -> State:
         prepared = energy.prepare({**theta, **trained})
-        return energy.velocity(state[1], prepared, u), energy.force(state[0], prepared, u)
+        return flow(energy, *state, prepared, u)
 
     def rates(y: tuple[Any, ...], u: Array) -> tuple[Any, ...]:
         """Of state, sensitivity λ, and the quadratures of λ·∂f/∂θ, λ·∂f/∂u and λ·f, all in reversed time."""
         state, adjoint, *_ = y
-        speed, back = jax.vjp(flow, state, trained, u)
+        speed, back = jax.vjp(moved, state, trained, u)
         by_state, by_theta, by_input = back(adjoint)
         work = sum(jnp.sum(a * f, axis=0) for a, f in zip(adjoint, speed, strict=True))
         return jax.tree.map(jnp.negative, speed), by_state, by_theta, by_input, work

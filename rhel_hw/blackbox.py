@@ -151,11 +151,20 @@ def whole_step(
         slope = jax.grad(kinetic)(knobs, p)
         return q + fraction * step * energy.velocity(p, prepared(knobs), u), pushed(momenta, fraction * step, slope)
 
+    def turned(q: Array, p: Array, momenta: Theta, time: Array) -> tuple[Array, Array, dict[str, Array]]:
+        held = prepared(knobs)
+        slope = jax.grad(lambda k: jnp.sum(energy.mean_rotation(q, p, held, prepared(k), time)))(knobs)
+        return *energy.turn(q, p, held, time), pushed(momenta, time, slope)
+
     knobs = drifted(knobs, momenta)
     for fraction, length in zip(integrator.drifts, integrator.lengths, strict=False):
         q, momenta = drift(q, momenta, fraction)
+        if energy.turning:
+            q, p, momenta = turned(q, p, momenta, length * step / 2)
         slope = jax.grad(potential)(knobs, q)
         p, momenta = p + length * step * energy.force(q, prepared(knobs), u), pushed(momenta, length * step, slope)
+        if energy.turning:
+            q, p, momenta = turned(q, p, momenta, length * step / 2)
     q, momenta = drift(q, momenta, integrator.drifts[-1])
     return Whole(q, p, drifted(knobs, momenta), momenta)
 

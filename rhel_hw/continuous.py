@@ -28,6 +28,7 @@ from scipy.integrate import solve_ivp
 from circuits.hamiltonian import Hamiltonian, Prepared, Theta
 from circuits.operators import Reader
 from devices import ArgumentError, refuse_unless_positive
+from rhel_hw.integrators import flow
 from rhel_hw.simulation import DivergedError, conform
 
 Array = Any
@@ -184,7 +185,8 @@ class ContinuousAdjoint:
 def _rates(energy: Hamiltonian, prepared: Prepared, z: Array, u: Array, push: Array) -> Array:
     """f, with a further force (n,)."""
     q, p = jnp.split(z, 2)
-    return jnp.concatenate([energy.velocity(p, prepared, u), energy.force(q, prepared, u) + push])
+    speed, force = flow(energy, q, p, prepared, u)
+    return jnp.concatenate([speed, force + push])
 
 
 @partial(jax.jit, static_argnums=0)

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from circuits import Design
 from circuits.state import sample_drives
-from devices import ArgumentError
+from devices import ArgumentError, Drive
 
 LINES = 32
 """Number of spectral lines of a band-limited stimulus."""
 
 
+AMPLITUDE = 0.1
+"""Root mean square of band-limited noise, in the design's own units."""
 KICK = 0.3
 """Momentum given to the first coordinate of a circuit that nothing else moves, dimensionless."""
 
@@ -31,7 +33,9 @@ class Stimulus:
     words: str
 
 
-def stimulus(design: Design, *, seed: int = 0, lane: int = 0, own: bool = True) -> Stimulus:
+def stimulus(
+    design: Design, *, seed: int = 0, lane: int = 0, own: bool = True, amplitude: float = AMPLITUDE
+) -> Stimulus:
     """The design's own stimulus, or one that makes it move; `own = False` prefers noise on the drives.
 
     Noise of the same seed differs from lane to lane.
@@ -45,14 +49,14 @@ def stimulus(design: Design, *, seed: int = 0, lane: int = 0, own: bool = True) 
         return Stimulus({}, state, "the design's own initial state")
     if drives:
         words = f"band-limited noise on every drive, seed {seed}"
-        return Stimulus(band_limited(design, seed=seed, lane=lane), state, words)
+        return Stimulus(band_limited(design, seed=seed, lane=lane, amplitude=amplitude), state, words)
     q, p = state
     words = f"a kick to {design.hamiltonian.names[0]} (the design has neither drive nor initial state)"
     return Stimulus({}, (q, p.at[0].add(KICK)), words)
 
 
 def band_limited(
-    design: Design, *, seed: int = 0, lane: int = 0, amplitude: float = 0.1
+    design: Design, *, seed: int = 0, lane: int = 0, amplitude: float = AMPLITUDE
 ) -> dict[str, NDArray[np.float64]]:
     """Seeded noise on every drive inside the band of the circuit's modes, in SI: (steps,) by drive name.
 
@@ -62,8 +66,9 @@ def band_limited(
     if seed < 0:
         raise ArgumentError(f"Argument `seed` must be at least 0, but is {seed}")
     rng = np.random.default_rng([seed, lane] if lane else seed)
-    band = design.frequencies_hz[design.frequencies_hz > 0]
-    low, high = float(band[0]), float(band[-1])
+    rates = np.abs(design.frequencies_hz)
+    band = rates[rates > 1e-9 * rates.max()]
+    low, high = float(band.min()), float(band.max())
     times = (np.arange(design.steps) + 0.5) * design.step_s
     waves = {}
     for drive in design.netlist.drives:
@@ -72,5 +77,11 @@ def band_limited(
         wave = np.zeros(design.steps)
         for line, phase in zip(lines, phases, strict=True):
             wave += np.sin(2 * np.pi * line * times + phase)
-        waves[drive.name] = amplitude * design.assembly.units.scale(drive.unit) * wave * np.sqrt(2 / LINES)
+        waves[drive.name] = amplitude * _natural(design, drive) * wave * np.sqrt(2 / LINES)
     return waves
+
+
+def _natural(design: Design, drive: Drive) -> float:
+    """Size of a waveform, in SI, that is one in the design's own units."""
+    reach = [i.reach for i in design.assembly.inputs if i.drive.name == drive.name and i.function == "value"]
+    return 1 / max(reach) if reach else design.assembly.units.scale(drive.unit)

@@ -1,7 +1,8 @@
 """Reversible integrators: palindromes of drifts along ∂T/∂p and kicks along −∂V/∂q.
 
 A step of size δ drifts by a₀δ, kicks by b₀δ, drifts by a₁δ, … and ends with the drift it began with. Read backwards
-it is the same, so flipping the momenta retraces it exactly: docs/physics.md, section 1.2.
+it is the same, so flipping the momenta retraces it exactly: docs/physics.md, section 1.2. Where part of the energy is a
+rotation, half of it goes on before every kick and half after it, which is a palindrome again.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import jax
+import jax.numpy as jnp
+
 Array = Any
 
 
 class Energy(Protocol):
-    """A separable energy T(p) + V(q), batch last, as integrators and learning use it."""
+    """An energy T(p) + V(q), perhaps with rotations R, batch last, as integrators and learning use it."""
 
     @property
     def size(self) -> int:
@@ -79,12 +83,48 @@ class Energy(Protocol):
         """−∂V/∂q."""
         ...
 
+    @property
+    def turning(self) -> bool:
+        """Whether there is an R; otherwise the rest is never called."""
+        ...
+
+    def rotation(self, q: Array, p: Array, prepared: Any) -> Array:
+        """R."""
+        ...
+
+    def turn(self, q: Array, p: Array, prepared: Any, time: Array) -> tuple[Array, Array]:
+        """The flow of R."""
+        ...
+
+    def mean_rotation(self, q: Array, p: Array, prepared: Any, values: Any, time: Array) -> Array:
+        """R with other values of the parameters, averaged along its flow with those that are prepared."""
+        ...
+
 
 class Substeps(NamedTuple):
     """Inside a step: positions where the kicks acted, and momenta during the drifts, one more of them."""
 
     kicks: tuple[Array, ...]
     momenta: tuple[Array, ...]
+    turns: tuple[tuple[Array, Array], ...] = ()
+    """States where rotations began, one before and one after every kick."""
+    last: Array | None = None
+    """Position before the last drift, where rotations have moved it."""
+
+
+def flow(energy: Energy, q: Array, p: Array, prepared: Any, u: Array) -> tuple[Array, Array]:
+    """dq/dt and dp/dt."""
+    speed, push = energy.velocity(p, prepared, u), energy.force(q, prepared, u)
+    if energy.turning:
+        by_q, by_p = slopes(energy, q, p, prepared)
+        speed, push = speed + by_p, push - by_q
+    return speed, push
+
+
+def slopes(energy: Energy, q: Array, p: Array, prepared: Any) -> tuple[Array, Array]:
+    """∂R/∂q and ∂R/∂p."""
+    by_q, by_p = jax.grad(lambda a, b: jnp.sum(energy.rotation(a, b, prepared)), argnums=(0, 1))(q, p)
+    return by_q, by_p
 
 
 @dataclass(frozen=True)
@@ -111,18 +151,25 @@ class Integrator:
 
     def open(self, energy: Energy, q: Array, p: Array, prepared: Any, u: Array, step: Array) -> Substeps:
         """A step up to and including its last kick."""
-        kicks, momenta = [], [p]
+        kicks, momenta, turns = [], [p], []
         for drift, length in zip(self.drifts, self.lengths, strict=False):
             q = q + drift * step * energy.velocity(p, prepared, u)
+            if energy.turning:
+                turns.append((q, p))
+                q, p = energy.turn(q, p, prepared, length * step / 2)
             kicks.append(q)
             p = p + length * step * energy.force(q, prepared, u)
+            if energy.turning:
+                turns.append((q, p))
+                q, p = energy.turn(q, p, prepared, length * step / 2)
             momenta.append(p)
-        return Substeps(tuple(kicks), tuple(momenta))
+        return Substeps(tuple(kicks), tuple(momenta), tuple(turns), q if energy.turning else None)
 
     def close(self, energy: Energy, inside: Substeps, prepared: Any, u: Array, step: Array) -> tuple[Array, Array]:
         """State at the end of a step that was opened."""
         p = inside.momenta[-1]
-        return inside.kicks[-1] + self.drifts[-1] * step * energy.velocity(p, prepared, u), p
+        q = inside.kicks[-1] if inside.last is None else inside.last
+        return q + self.drifts[-1] * step * energy.velocity(p, prepared, u), p
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
 
 from circuits import Design
 from circuits.operators import Reader, lanes
@@ -180,7 +179,7 @@ def targets_of(design: Design) -> Reader:
     if not design.netlist.targets:
         raise ArgumentError("Argument `design` must have targets, but has none: add [targets.y] with a node")
     coordinates = design.assembly.coordinates
-    rows = (coordinates.W @ sp.diags_array(design.assembly.factors)).tocsr()[:, : len(coordinates.dynamic)]
+    rows = design.assembly.readout[:, : len(coordinates.dynamic)]
     place = {n: i for i, n in enumerate(coordinates.nodes)}
     loose = {n for group in (*coordinates.massless, *coordinates.cyclic) for n in group}
     for target in design.netlist.targets:

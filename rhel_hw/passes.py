@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from circuits.operators import lanes
-from rhel_hw.integrators import Energy, Integrator, Substeps
+from rhel_hw.integrators import Energy, Integrator, Substeps, slopes
 from rhel_hw.losses import Loss, When
 from rhel_hw.nudging import Nudges
 from rhel_hw.operations import Operation, Stencil
@@ -127,18 +127,26 @@ def echo(
         """H of a step as the composition weighs it, Σ drift·T + Σ length·V, summed over echoes and lanes."""
         values = prepared.using(weights)
         kicks = zip(integrator.lengths, inside.kicks, strict=True)
-        total = sum(w * jnp.sum(energy.potential(q, values, u)) for w, q in kicks)
+        total: Array = sum(w * jnp.sum(energy.potential(q, values, u)) for w, q in kicks)
         momenta = zip(integrator.drifts, inside.momenta, strict=True)
-        return total + sum(w * jnp.sum(energy.kinetic(p, values, u)) for w, p in momenta)
+        total = total + sum(w * jnp.sum(energy.kinetic(p, values, u)) for w, p in momenta)
+        halves = zip(_halves(integrator), inside.turns, strict=False)
+        means = (w * energy.mean_rotation(*state, prepared, values, w * length) for w, state in halves)
+        return total + sum(jnp.sum(mean) for mean in means)
 
     def change_of_energy(u: Array, inside: Substeps) -> Array:
         """Differences of h from forces and velocities that are known: a force is a change of momentum."""
         total = jnp.zeros((), inputs.dtype)
         for i, (w, q) in enumerate(zip(integrator.lengths, inside.kicks, strict=True)):
             slope = (inside.momenta[i] - inside.momenta[i + 1]) / (w * length)
+            if energy.turning:  # which changes momenta too
+                slope = -energy.force(q, prepared, u)
             total = total + w * stencil.change(slope, q)
         for w, p in zip(integrator.drifts, inside.momenta, strict=True):
             total = total + w * stencil.change(energy.velocity(p, prepared, u), p)
+        for w, state in zip(_halves(integrator), inside.turns, strict=False):
+            for slope, x in zip(slopes(energy, *state, prepared), state, strict=True):
+                total = total + w * stencil.change(slope, x)
         return total
 
     def account(sums: tuple[Any, Any], u: Array, inside: Substeps) -> tuple[tuple[Any, Any], Array | None]:
@@ -218,6 +226,11 @@ def excursion(
     variances = [s / steps - (m / steps) ** 2 for m, s in zip(mean, square, strict=True)]
     both = (variances, [a / steps for a in apart])
     return Excursion(*(jnp.sqrt(jnp.stack([jnp.mean(jnp.maximum(x, 0)) for x in pair])) for pair in both))
+
+
+def _halves(integrator: Integrator) -> list[float]:
+    """Fractions of the rotations, two for every kick."""
+    return [length / 2 for length in integrator.lengths for _ in range(2)]
 
 
 def _conjugated(energy: Energy, operation: Operation, theta: Theta, dtype: Any) -> tuple[Theta, Array]:

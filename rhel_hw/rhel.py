@@ -69,6 +69,13 @@ class RHEL:
         echoes = 2 * pilots + len(self.stencil.points)
         return Gradient(loss, parts, self.protocol.runs(echoes) + echoes, self.epsilon, gamma)
 
+    def tuned(self, problem: Problem) -> tuple[RHEL, int]:
+        """The same with a number for an automatic γ, and the passes that it took to find it."""
+        if self.gamma != "auto":
+            return self, 0
+        gamma, pilots = self._tuned(problem)
+        return replace(self, gamma=gamma), self.protocol.runs(2 * pilots) + 2 * pilots
+
     def program(self, problem: Problem) -> Program:
         """The compiled part of it; an automatic γ counts as 1."""
         gamma = 1.0 if self.gamma == "auto" else self.gamma
@@ -89,7 +96,8 @@ class RHEL:
                     "Argument `gamma` must be a number here, but is 'auto': the state never moves, so it has no spread "
                     "to compare the echoes with"
                 )
-            if error <= 10 * np.finfo(problem.inputs.dtype).eps * np.max(spread):  # the loss is at its minimum
+            round_off = np.finfo(problem.inputs.dtype).eps * len(problem.inputs) ** 0.5 * np.max(spread)
+            if error <= 10 * round_off:  # the loss is at its minimum
                 return 1.0, pilot
             ratio = float(np.max(displaced[spread > 0] / spread[spread > 0]))
             if abs(ratio / self.displacement - 1) < 0.1:

@@ -1,4 +1,4 @@
-"""The sections `learning` and `task` of a design file, read into the objects they stand for."""
+"""The sections `learning`, `task` and `training` of a design file, read into the objects they stand for."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rhel_hw.nudging import Recorded, SelfConsistent
 from rhel_hw.operations import Centred, Hold, MomentumFlip, OneSided, Reprepare, Richardson, SignFlip
 from rhel_hw.rhel import RHEL
 from rhel_hw.tasks import Teacher
+from rhel_hw.training import Training
 
 CHOICES: Mapping[str, Mapping[str, Any]] = {
     "stencil": {"centred": Centred(), "one-sided": OneSided(), "richardson": Richardson()},
@@ -35,6 +36,14 @@ def learning(netlist: Netlist, changes: Mapping[str, Any] | None = None) -> RHEL
 def task(netlist: Netlist, changes: Mapping[str, Any] | None = None) -> Teacher:
     """The task that a design asks for, with some settings changed by name."""
     found: Teacher = _read("task", netlist, changes, ["type", *(f.name for f in fields(Teacher))], _task)
+    return found
+
+
+def training(netlist: Netlist, changes: Mapping[str, Any] | None = None) -> Training:
+    """The training that a design asks for, with some settings changed by name."""
+    found: Training = _read(
+        "training", netlist, changes, [f.name for f in fields(Training)], lambda given: Training(**given)
+    )
     return found
 
 

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from circuits import Design
 from circuits.hamiltonian import Hamiltonian, Prepared, Theta
+from circuits.operators import lanes
 from circuits.state import encode, sample_drives
-from devices import ArgumentError, refuse_unless_positive
+from devices import ArgumentError, Domain, refuse_unless_positive
+from rhel_hw.dissipation import BOLTZMANN, bath_of
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
-from rhel_hw.loss import decay_of
+from rhel_hw.validity import Validity, validity_of
 
 Array = Any
 State = tuple[Array, Array]
@@ -60,6 +62,8 @@ class Trajectory:
     """(steps, n, batch…) at the end of every step."""
     kicks: Array | None
     """(steps, kicks, n, batch…): positions where the force acted."""
+    temperature: float = 0.0
+    """In kelvin, if noise was simulated with the losses."""
 
     @property
     def steps(self) -> int:
@@ -74,11 +78,33 @@ class Trajectory:
     def positions_si(self) -> dict[str, NDArray[np.float64]]:
         """Position of every node at the end of every step, by name, in SI: (steps, batch…)."""
         values = _node_positions(self.hamiltonian, self.theta, self._kept(self.positions), self.inputs)
-        return self._by_node(values, "position_unit")
+        return self._by_node(values, self.hamiltonian.assembly.units.position)
 
     def momenta_si(self) -> dict[str, NDArray[np.float64]]:
         """Momentum of every node at the end of every step, by name, in SI: (steps, batch…)."""
-        return self._by_node(jax.vmap(self.hamiltonian.node_momenta)(self._kept(self.momenta)), "momentum_unit")
+        values = jax.vmap(self.hamiltonian.node_momenta)(self._kept(self.momenta))
+        return self._by_node(values, self.hamiltonian.assembly.units.momentum)
+
+    def signals_si(self) -> dict[str, NDArray[np.float64]]:
+        """What every detector reads at the end of every step, by name, in SI: (steps, batch…)."""
+        netlist = self.hamiltonian.assembly.netlist
+        if not netlist.detectors:
+            return {}
+        x, p = self.positions_si(), self.momenta_si()
+        nodes = {d.name: netlist.terminals_of(d)[0] for d in netlist.detectors}
+        return {d.name: np.asarray(d.read(x[nodes[d.name]], p[nodes[d.name]])) for d in netlist.detectors}
+
+    @cached_property
+    def validity(self) -> tuple[Validity, ...]:
+        """How much of its range every element used that has one, the worst first."""
+        return validity_of(
+            self.hamiltonian,
+            self.theta,
+            self.times_s,
+            self._kept(self.positions),
+            self._kept(self.momenta),
+            self.inputs,
+        )
 
     @cached_property
     def audit(self) -> Audit:
@@ -88,7 +114,9 @@ class Trajectory:
         starts = _energies(self.hamiltonian, self.theta, *before, self.inputs)
         ends = _energies(self.hamiltonian, self.theta, q, p, self.inputs)
         lost = jnp.zeros_like(ends)
-        if self.hamiltonian.assembly.loss:
+        if self.hamiltonian.lossy:
+            if self.temperature > 0:
+                raise ArgumentError("The audit knows no noise: simulate without `temperature`")
             lost = _lost(self.hamiltonian, self.integrator, self.theta, self.inputs, before, self.step)
         if not all(bool(jnp.all(jnp.isfinite(x))) for x in (starts, ends, lost)):
             raise DivergedError(
@@ -102,12 +130,11 @@ class Trajectory:
             raise ArgumentError("The trajectory was not kept: simulate with keep=Keep.ENDS")
         return values
 
-    def _by_node(self, values: Array, unit: str) -> dict[str, NDArray[np.float64]]:
+    def _by_node(self, values: Array, unit: Callable[[Domain], float]) -> dict[str, NDArray[np.float64]]:
         assembly = self.hamiltonian.assembly
         host = np.asarray(values, float)
         return {
-            node: host[:, i] * assembly.units.scale(getattr(assembly.netlist.domains[node], unit))
-            for i, node in enumerate(assembly.coordinates.nodes)
+            node: host[:, i] * unit(assembly.netlist.domains[node]) for i, node in enumerate(assembly.coordinates.nodes)
         }
 
 
@@ -150,9 +177,11 @@ def simulate(
     state: State | None = None,
     integrator: Integrator | None = None,
     keep: Keep = Keep.ENDS,
+    temperature: float = 0.0,
+    seed: int = 0,
     report: Report | None = None,
 ) -> Trajectory:
-    """Run the circuit forward. Everything is dimensionless; `simulate_design` takes SI.
+    """Run the circuit forward. Everything but the temperature is dimensionless; `simulate_design` takes SI.
 
     Arguments:
         hamiltonian: the compiled circuit, with n coordinates and m input channels.
@@ -163,22 +192,34 @@ def simulate(
         state: positions and momenta, each (n,) or (n, batch); None for zero.
         integrator: Leapfrog (default), Yoshida4 or Yoshida6.
         keep: how much of the run to keep.
+        temperature: of the losses, in kelvin; above zero they come with thermal noise.
+        seed: of that noise.
         report: called with (steps done, steps in all) some twenty times on the way.
     """
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
         raise ArgumentError(f"Argument `steps` must be a whole number of at least 1, but is {steps}")
     refuse_unless_positive(step=step)
+    if not (np.isfinite(temperature) and temperature >= 0):
+        raise ArgumentError(f"Argument `temperature` must be at least 0, but is {temperature!r}")
     theta = {k: jnp.asarray(v) for k, v in theta.items()}
     theta, inputs, (q, p) = conform(hamiltonian, theta, inputs, int(steps), state)
     method = method_of(integrator)
     refuse_too_large(q.size, int(steps), method, keep, q.dtype.itemsize)
     length = jnp.asarray(step, q.dtype)
+    noise = None
+    if temperature > 0 and hamiltonian.lossy:
+        noise = (
+            jnp.asarray(BOLTZMANN * temperature / hamiltonian.assembly.units.energy, q.dtype),
+            jax.random.key(seed),
+        )
     if report is None:
-        final, kept = propagate(hamiltonian, method, keep, theta, inputs, (q, p), length)
+        final, kept = propagate(hamiltonian, method, keep, theta, inputs, (q, p), length, noise)
     else:
         final, pieces, chunk = (q, p), [], -(-int(steps) // 20)
         for begin in range(0, int(steps), chunk):
-            final, piece = propagate(hamiltonian, method, keep, theta, inputs[begin : begin + chunk], final, length)
+            own = None if noise is None else (noise[0], jax.random.fold_in(noise[1], begin))
+            piece_inputs = inputs[begin : begin + chunk]
+            final, piece = propagate(hamiltonian, method, keep, theta, piece_inputs, final, length, own)
             final[0].block_until_ready()
             pieces.append(piece)
             report(min(begin + chunk, int(steps)), int(steps))
@@ -188,7 +229,8 @@ def simulate(
             "The run left the range of floating point: the step is too large for the amplitude or for the parameters. "
             "Use a smaller step, weaker inputs, a smaller initial state, or compile again with the new parameters"
         )
-    return Trajectory(hamiltonian, theta, length, inputs, method, (q, p), final, *kept)
+    x, y, kicks = kept
+    return Trajectory(hamiltonian, theta, length, inputs, method, (q, p), final, x, y, kicks, float(temperature))
 
 
 def simulate_design(
@@ -200,6 +242,8 @@ def simulate_design(
     integrator: Integrator | None = None,
     keep: Keep = Keep.ENDS,
     dtype: Any = None,
+    temperature: float = 0.0,
+    seed: int = 0,
     report: Report | None = None,
 ) -> Trajectory:
     """Run a compiled design with its own clock and initial state; waveforms in SI by drive replace its own.
@@ -226,6 +270,8 @@ def simulate_design(
         state=start,
         integrator=method,
         keep=keep,
+        temperature=temperature,
+        seed=seed,
         report=report,
     )
 
@@ -250,12 +296,16 @@ def method_of(integrator: Integrator | None) -> Integrator:
 
 
 def reverse(trajectory: Trajectory, *, keep: Keep = Keep.ENDS) -> Trajectory:
-    """The echo without a nudge: momenta flipped, inputs played backwards. It retraces the run to its start."""
+    """The echo without a nudge: momenta flipped, inputs played backwards. It retraces the run to its start.
+
+    Inputs that are odd under time reversal are sign-inverted too.
+    """
     q, p = trajectory.final
+    parity = jnp.asarray(trajectory.hamiltonian.input_parity, trajectory.inputs.dtype)
     return simulate(
         trajectory.hamiltonian,
         trajectory.theta,
-        trajectory.inputs[::-1],
+        lanes(parity, trajectory.inputs[0]) * trajectory.inputs[::-1],
         trajectory.steps,
         float(trajectory.step),
         state=(q, -p),
@@ -318,8 +368,10 @@ def conform(
             raise ArgumentError(
                 f"Argument `theta` must have `{key}` of shape ({count},) or ({count}, batch), but it has {value.shape}"
             )
-    for name, values in (("inputs", (u,)), ("state", (q, p)), ("theta", theta.values())):
-        if not all(bool(jnp.all(jnp.isfinite(v))) for v in values):
+    lossless = {k for k, v in nominal.items() if not np.all(np.isfinite(v))}  # an infinite Q is no loss
+    known = [v for k, v in theta.items() if k not in lossless]
+    for name, values in (("inputs", (u,)), ("state", (q, p)), ("theta", known)):
+        if not all(_is_finite(v) for v in values):
             raise ArgumentError(f"Argument `{name}` must be finite, but holds NaN or infinity")
     batched = ((u, 2), (q, 1), (p, 1), *((v, 1) for v in theta.values()))
     sizes = {x.shape[-1] for x, base in batched if x.ndim > base}
@@ -339,44 +391,62 @@ def conform(
     return theta, u, (q, p)
 
 
+def _is_finite(value: Array) -> bool:
+    return bool(jnp.all(jnp.isfinite(value)))
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def propagate(
-    hamiltonian: Hamiltonian, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State, step: Array
-) -> tuple[State, tuple[Array | None, Array | None, Array | None]]:
-    """The compiled loop of `simulate`: final state, and the positions, momenta and kick points that are kept."""
-    prepared = hamiltonian.prepare(theta)
-    decay = decay_of(hamiltonian, prepared, step / 2)
+    hamiltonian: Hamiltonian, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
+    step: Array, noise: tuple[Array, Array] | None = None,
+) -> tuple[State, tuple[Array | None, Array | None, Array | None]]:  # fmt: skip
+    """The compiled loop of `simulate`: final state, and the positions, momenta and kick points that are kept.
 
-    def advance(state: State, u: Array) -> tuple[State, tuple[Array | None, Array | None, Array | None]]:
-        q, p = state
-        p = decay(p)
+    `noise` is the thermal energy and a random key.
+    """
+    prepared = hamiltonian.prepare(theta)
+    thermal, key = (None, None) if noise is None else noise
+    bath = bath_of(hamiltonian, prepared, step / 2, thermal)
+
+    def advance(state: State, given: tuple[Array, Array | None]) -> Any:
+        u, keys = given
+        first, second = (None, None) if keys is None else keys
+        q, p = bath(state, first)
         q, p, inside = integrator.step(hamiltonian, q, p, prepared, u, step)
-        p = decay(p)
+        q, p = bath((q, p), second)
         ends = keep is not Keep.FINAL
         return (q, p), (q if ends else None, p if ends else None, jnp.stack(inside.kicks) if keep is Keep.ALL else None)
 
-    return jax.lax.scan(advance, start, inputs)
+    keys = None if key is None else jax.random.split(key, (len(inputs), 2))
+    final, kept = jax.lax.scan(advance, start, (inputs, keys))
+    return final, kept
 
 
 @partial(jax.jit, static_argnums=0)
 def _energies(hamiltonian: Hamiltonian, theta: Theta, q: Array, p: Array, u: Array) -> Array:
     prepared = hamiltonian.prepare(theta)
-    return jax.vmap(lambda a, b, c: hamiltonian.kinetic(b, prepared) + hamiltonian.potential(a, prepared, c))(q, p, u)
+    return jax.vmap(partial(_energy, hamiltonian, prepared))(q, p, u)
+
+
+def _energy(hamiltonian: Hamiltonian, prepared: Prepared, q: Array, p: Array, u: Array) -> Array:
+    total = hamiltonian.kinetic(p, prepared, u) + hamiltonian.potential(q, prepared, u)
+    return total + hamiltonian.rotation(q, p, prepared) if hamiltonian.turning else total
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _lost(
     hamiltonian: Hamiltonian, integrator: Integrator, theta: Theta, inputs: Array, before: State, step: Array
 ) -> Array:
-    """Kinetic energy that the two decays of every step take away."""
+    """Energy that the two decays of every step take away."""
     prepared: Prepared = hamiltonian.prepare(theta)
-    decay = decay_of(hamiltonian, prepared, step / 2)
+    bath = bath_of(hamiltonian, prepared, step / 2)
 
     def of_step(q: Array, p: Array, u: Array) -> Array:
-        first = decay(p)
-        _, last, _ = integrator.step(hamiltonian, q, first, prepared, u, step)
-        pairs = ((p, first), (last, decay(last)))
-        return sum(hamiltonian.kinetic(a, prepared) - hamiltonian.kinetic(b, prepared) for a, b in pairs)
+        first = bath((q, p))
+        *last, _ = integrator.step(hamiltonian, *first, prepared, u, step)
+        pairs = (((q, p), first), (last, bath((last[0], last[1]))))
+        energy = partial(_energy, hamiltonian, prepared, u=u)
+        return sum(energy(*a) - energy(*b) for a, b in pairs)
 
     return jax.vmap(of_step)(*before, inputs)
 

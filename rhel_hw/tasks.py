@@ -12,7 +12,7 @@ from circuits import Design
 from circuits.assemble import Entry
 from circuits.state import encode
 from devices import ArgumentError, refuse_unless_positive
-from rhel_hw.excitation import stimulus
+from rhel_hw.excitation import AMPLITUDE, stimulus
 from rhel_hw.integrators import Integrator
 from rhel_hw.losses import FinalMSE, Loss, TrajectoryMSE, targets_of
 from rhel_hw.problem import Problem
@@ -34,6 +34,8 @@ class Teacher:
     """"band-limited", or "own" for the waveforms of the design file."""
     loss: str = "trajectory"
     """"trajectory" or "final"."""
+    amplitude: float = AMPLITUDE
+    """Root mean square of the noise, in the design's own units."""
     batch: int = 1
     """Number of different stimuli; one is all there is with the design's own."""
     seed: int = 0
@@ -45,7 +47,7 @@ class Teacher:
                 raise ArgumentError(
                     f"Argument `{name}` must be {' or '.join(map(repr, allowed))}, but is {getattr(self, name)!r}"
                 )
-        refuse_unless_positive(spread=self.spread)
+        refuse_unless_positive(spread=self.spread, amplitude=self.amplitude)
         if self.spread >= 1:
             raise ArgumentError(f"Argument `spread` must be less than 1, but is {self.spread!r}")
         for name, least in (("batch", 1), ("seed", 0)):
@@ -106,7 +108,8 @@ class Teacher:
         own = self.drive == "own"
         if own and not any(d.waveform for d in design.netlist.drives):
             raise ArgumentError('Argument `drive` must be "band-limited" here, but is "own": no drive has a waveform')
-        found = [stimulus(design, seed=self.seed, lane=lane, own=own) for lane in range(self._lanes(design))]
+        given: dict[str, Any] = {"seed": self.seed, "own": own, "amplitude": self.amplitude}
+        found = [stimulus(design, lane=lane, **given) for lane in range(self._lanes(design))]
         q, p = (jnp.stack([s.state[i] for s in found], axis=-1) for i in (0, 1))
         return jnp.stack([encode(design, s.waveforms) for s in found], axis=-1), (q, p)
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from circuits import Design
-    from rhel_hw import Trajectory
+    from rhel_hw import Problem, Trajectory
+    from rhel_hw.training import Trained
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's palette, which colour-blind readers can tell apart."""
@@ -56,13 +57,49 @@ def reversal(design: Design, forward: Trajectory, backward: Trajectory) -> Figur
     return figure
 
 
-def _figure(rows: int) -> tuple[Figure, Any]:
+def learning(design: Design, problem: Problem, trained: Trained) -> Figure:
+    """What the targets should do, did before training and do after it; and the loss on the way."""
+    from rhel_hw.simulation import simulate
+
+    loss: Any = problem.loss
+    reader, wanted = loss.reader, np.asarray(loss.targets, np.float64)
+    count = reader.rows
+    figure, axes = _figure(count + 1, shared=False)
+    runs = [
+        simulate(design.hamiltonian, theta, problem.inputs, len(problem.inputs), problem.step, state=problem.state)
+        for theta in (problem.theta, trained.theta)
+    ]
+    before, after = (np.stack([np.asarray(reader(q)) for q in np.asarray(run.positions)]) for run in runs)
+    time, unit = _engineering(runs[0].times_s, "s")
+    for i, (axis, target) in enumerate(zip(axes, design.netlist.targets, strict=False)):
+        domain = design.netlist.domains[target.node]
+        size = design.assembly.units.position(domain)
+        lines = {"wanted": wanted[:, i, 0] * size, "before": before[:, i, 0] * size, "after": after[:, i, 0] * size}
+        scale = _scale_of(lines)
+        axis.plot(time, lines["wanted"] * scale, color="#bbbbbb", lw=3.5, label="hidden circuit")
+        axis.plot(time, lines["before"] * scale, color=COLOURS[1], lw=0.9, label="before")
+        axis.plot(time, lines["after"] * scale, color=COLOURS[0], lw=1.1, label="after")
+        axis.set_ylabel(f"{target.node}: {domain.position}{_in_brackets(_prefixed(scale, domain.position_unit))}")
+        axis.set_xlabel(f"time ({unit})")
+        _legend(axis)
+    axes[-1].semilogy(np.arange(len(trained.losses)), trained.losses, color=COLOURS[2], lw=1.4)
+    axes[-1].set_ylabel("loss")
+    axes[-1].set_xlabel("moves of the parameters, each by one gradient from echoes")
+    figure.suptitle(f"{design.netlist.name}: loss {trained.improvement:.3g} times lower", fontsize=11)
+    return figure
+
+
+def _in_brackets(unit: str) -> str:
+    return f"\n({unit})" if unit else ""
+
+
+def _figure(rows: int, *, shared: bool = True) -> tuple[Figure, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 1.1 + 2.1 * rows), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, 1, sharex=True)
+    axes = figure.subplots(rows, 1, sharex=shared)
     for axis in axes:
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
@@ -89,7 +126,7 @@ def _nodes(
             " ",
             label=f"and {more} more" + (f" ({', '.join(domains - {domain.name})})" if len(domains) > 1 else ""),
         )
-    axis.set_ylabel(f"{getattr(domain, what)} ({_prefixed(scale, unit)})")
+    axis.set_ylabel(f"{getattr(domain, what)}{_in_brackets(_prefixed(scale, unit))}")
     _legend(axis)
 
 
@@ -146,7 +183,7 @@ def _prefixed(scale: float, unit: str) -> str:
     """The unit of values that were multiplied by `scale`, a power of a thousand."""
     if not unit.isalpha():
         factor = "" if scale == 1 else f"{1 / scale:.0e} "
-        return factor + unit.replace("*", "·")
+        return (factor + unit.replace("*", "·")).strip()
     number, prefixed = to_text(float(f"{1 / scale:.0e}"), unit).split(" ", 1)
     prefixed = prefixed.replace("u", "µ") if prefixed.startswith("u") else prefixed
     return prefixed if number == "1" else f"{number} {prefixed}"

@@ -6,7 +6,8 @@ so that the contract suites can run any element by its registration alone.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,19 +16,37 @@ from circuits import Netlist
 from circuits.operators import lanes
 from devices import (
     DRIVES,
+    ELECTRICAL,
     ELEMENTS,
     MECHANICAL,
+    PHOTONIC,
+    SPIN,
+    TEXTURE,
     Capacitor,
+    Cavity,
+    CoherentDrive,
+    CoreForceDrive,
     CurrentDrive,
+    Drive,
     Element,
+    EvanescentCoupler,
+    Exchange,
+    FieldDrive,
     ForceDrive,
     Inductor,
+    KerrField,
+    Macrospin,
     Mass,
+    PillarCoupler,
+    Ring,
     Spring,
+    TorqueDrive,
+    Vortex,
 )
 
 LEGAL = {name: kind for name, kind in ELEMENTS.items() if kind.refusal is None}
-LOSSLESS = {name: kind for name, kind in LEGAL.items() if kind.conductance is None}
+LOSSLESS = {name: kind for name, kind in LEGAL.items() if kind.stores() and name != "kerr"}
+"""Those with an energy of their own; `kerr` becomes one of two others."""
 
 
 def example(kind: type[Element], name: str, *ends: str, **changes: Any) -> Element:
@@ -35,28 +54,102 @@ def example(kind: type[Element], name: str, *ends: str, **changes: Any) -> Eleme
     return kind(name, *ends, **({k: p.example for k, p in kind.parameters.items()} | changes))
 
 
+@cache
+def hosted(name: str) -> Any:
+    """The compiled host of a type of element."""
+    return host(ELEMENTS[name]).compile()
+
+
+def families() -> dict[str, list[str]]:
+    """Types of elements whose hosts can be simulated side by side, for they have like frequencies and amplitudes."""
+    found: dict[str, list[str]] = {}
+    for name, kind in LOSSLESS.items():
+        domain = kind.domain or ELECTRICAL
+        key = "laboratory" if domain is PHOTONIC and kind in (Cavity, KerrField) else domain.name
+        if domain.inertial and kind.amplitude is not None:
+            key = name
+        found.setdefault(key, []).append(name)
+    return found
+
+
+def side_by_side(names: list[str]) -> Netlist:
+    """The hosts of several types of elements in one netlist, not joined."""
+    elements: list[Any] = []
+    drives: list[Any] = []
+    targets: list[str] = []
+    for name in names:
+        own = host(ELEMENTS[name])
+        elements += [_prefixed(part, f"{name}/", own) for part in own.elements]
+        drives += [_prefixed(part, f"{name}/", own) for part in own.drives]
+        targets += [f"{name}/{t.node}" for t in own.targets]
+    return Netlist("side by side", elements, drives=drives, targets=targets)
+
+
+def _prefixed(part: Any, prefix: str, netlist: Netlist) -> Any:
+    ends = {
+        k: n if n == netlist.ground else prefix + n
+        for k, n in zip(part.terminals, netlist.terminals_of(part), strict=True)
+    }
+    return replace(part, name=prefix + part.name, **ends, **{k: prefix + getattr(part, k) for k in part.references})
+
+
 def host(kind: type[Element], **changes: Any) -> Netlist:
-    """A driven circuit around one element under test, called `dut`."""
-    mechanical = kind.domain is MECHANICAL
+    """A driven circuit around one element under test, called `dut`: three oscillators of its domain in a row."""
+    domain = kind.domain or ELECTRICAL
+    bodies: dict[str, list[type[Element]]] = {
+        ELECTRICAL.name: [Capacitor, Inductor],
+        MECHANICAL.name: [Mass, Spring],
+        PHOTONIC.name: [Cavity if kind in (Cavity, KerrField) else Ring],
+        SPIN.name: [Macrospin],
+        TEXTURE.name: [Vortex],
+    }
+    couplers = {
+        ELECTRICAL: Inductor, MECHANICAL: Spring, PHOTONIC: EvanescentCoupler, SPIN: Exchange, TEXTURE: PillarCoupler
+    }  # fmt: skip
+    drives: dict[Any, type[Drive]] = {
+        ELECTRICAL: CurrentDrive, MECHANICAL: ForceDrive, PHOTONIC: CoherentDrive, SPIN: TorqueDrive,
+        TEXTURE: CoreForceDrive,
+    }  # fmt: skip
     ends = ("n1", "n2", "n3")
-    inertia, spring = (Mass, Spring) if mechanical else (Capacitor, Inductor)
-    own_inertia = {"n1"} if kind.kinetic is not None else set()
     parts: list[Element] = []
     for node in ends:
-        if node not in own_inertia:
-            parts.append(example(inertia, f"m_{node}", *((node,) if mechanical else (node, "gnd"))))
-        parts.append(example(spring, f"k_{node}", node, "gnd"))
-    parts += [example(spring, f"k_{a}{b}", a, b) for a, b in (("n1", "n2"), ("n2", "n3"))]
+        own = node == "n1" and len(kind.terminals) == 1
+        for body in bodies[domain.name]:
+            if not (own and (kind.body or (kind.alone and body.inertia is not None))):
+                where = (node,) if len(body.terminals) == 1 else (node, "gnd")
+                parts.append(example(body, f"{'m' if body.is_massive() else 'k'}_{node}", *where))
+    # A magnon lends no spin that an exchange could couple to, a skyrmion no moment: nodes with them hang on alone.
+    lonely = kind.body and not kind.lends
+    coupler = couplers[domain]
+    parts += [
+        example(coupler, f"k_{a}{b}", a, b) for a, b in (("n1", "n2"), ("n2", "n3")) if not (lonely and a == "n1")
+    ]
+    if lonely:
+        pair = (example(kind, "x", "n1"), example(bodies[domain.name][0], "x", "n2"))
+        strength = 0.1 * float(np.prod([part.stiffness(part.numbers)[0] for part in pair])) ** 0.5
+        parts.append(ELEMENTS["bilinear"]("k_n1n2", "n1", "n2", strength))
     where = ("k_n1", "k_n2") if kind.references else ends[: len(kind.terminals)]
     parts.append(example(kind, "dut", *where, **changes))
-    drive = (ForceDrive if mechanical else CurrentDrive)("u0", "n3")
-    return Netlist(f"host of {kind.type}", parts, drives=[drive], targets=["n2"])
+    made: list[Drive] = [drives[domain]("u0", "n3")]
+    if kind.type == "field-line":
+        made.append(FieldDrive("u1", "dut"))
+    return Netlist(f"host of {kind.type}", parts, drives=made, targets=["n2"])
 
 
 def driven(kind: str) -> Netlist:
     """A nonlinear circuit with one drive of the given type."""
-    if DRIVES[kind].domain is MECHANICAL:
-        return host(ELEMENTS["duffing"])
+    hosts = {
+        "force": "duffing",
+        "coherent": "kerr",
+        "field": "field-line",
+        "torque": "exchange",
+        "core-force": "vortex",
+    }
+    if kind in hosts:
+        found = host(ELEMENTS[hosts[kind]])
+        (own,) = (d for d in found.drives if d.type == kind)
+        changes = {"angle": 0.7} if kind == "coherent" else {}
+        return found.replace(drives=[replace(own, name="u0", **changes)])
     parts = list(host(ELEMENTS["saturable"]).elements)
     if kind == "voltage":
         parts += [Capacitor("c_s", "s", "n1", "0.3 pF"), Inductor("l_s", "s", "n2", "20 nH")]
@@ -81,23 +174,28 @@ def random_inputs(design: Any, steps: int, seed: int = 1, size: float = 0.3) -> 
     return size * np.sin(rates * t + rng.uniform(0, 6, design.hamiltonian.inputs))
 
 
-def energy_in_si(netlist: Netlist, positions: dict[str, float], inverse_inertia_momenta: dict[str, float]) -> float:
-    """Stored energy summed element by element in SI, from node positions and node velocities.
+def energy_in_si(
+    netlist: Netlist, positions: dict[str, float], velocities: dict[str, float], momenta: dict[str, float]
+) -> float:
+    """Stored energy summed element by element in SI, from what the nodes do.
 
-    Independent of the compiler: no scaling, no matrices. Mutual inductance and non-quadratic kinetic energies, which
-    are not sums over elements of these arguments, are left to tests of their own.
+    Independent of the compiler: no scaling, no matrices. Mutual inductance, which is not a sum over elements, is left
+    to a test of its own.
     """
     total = 0.0
     for part in netlist.elements:
-        values = SimpleNamespace(**part.values, **{k: v for k, (v, _) in part.constants.items()})
-        ends = netlist.terminals_of(part)
-        x = [positions.get(n, 0.0) for n in ends]
-        v = [inverse_inertia_momenta.get(n, 0.0) for n in ends]
-        branches = [np.dot(row, x) for row in part.branches]
+        values = netlist.numbers_of(part)
+        x, v, p = ([each.get(n, 0.0) for n in netlist.terminals_of(part)] for each in (positions, velocities, momenta))
         if part.potential is not None:
-            total += float(part.potential(tuple(np.float64(b) for b in branches), values))
+            total += float(part.potential(tuple(np.float64(np.dot(row, x)) for row in part.branches), values))
         if part.inertia is not None:
             total += float(part.inertia(values)) * float(np.dot(part.branches[0], v)) ** 2 / 2
+        if part.kinetic is not None:
+            rows = part.momentum_branches or part.branches
+            total += float(part.kinetic(tuple(np.float64(np.dot(row, p)) for row in rows), values))
+        if part.rotation is not None:
+            aspect = part.aspect(values)
+            total += float(part.rotation((aspect * x[0] ** 2 + p[0] ** 2 / aspect) / 2, values))
     return total
 
 
@@ -107,7 +205,7 @@ class OddEnergy:
     Not a circuit of the compiler: it checks what learning does with such quantities.
     """
 
-    size, inputs, lossy = 2, 2, ()
+    size, inputs, lossy, turning = 2, 2, (), False
 
     def __init__(self, *, honest: bool = True) -> None:
         self.theta_parity = {"offset": -1.0} if honest else {}

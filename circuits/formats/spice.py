@@ -444,7 +444,7 @@ class _Reader:
                 ground,
                 Initial(**initial),
                 self.clock or Clock(**extra["time"]),
-                {section: extra[section] for section in SETTINGS if extra[section]},
+                settings={section: extra[section] for section in SETTINGS if extra[section]},
             )
         except DesignError as problem:
             lines["design.name"] = "line 1 (title)"

@@ -22,6 +22,7 @@ _SECTIONS: Mapping[str, Any] = {
     "time": {"step": (float, int), "steps": int},
     "learning": object,
     "task": object,
+    "training": object,
 }
 _TABLES = ("elements", "drives", "targets")
 """Sections that hold a table for each name."""

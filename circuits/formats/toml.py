@@ -10,7 +10,22 @@ from typing import Any, TypeVar
 
 from circuits.findings import DesignError, Finding, error
 from circuits.netlist import ALL, SETTINGS, Clock, Initial, Netlist, Probes, Target
-from devices import DRIVES, ELEMENTS, GROUND, WAVEFORMS, Drive, Element, ElementError, Part, Waveform, nearest, to_text
+from devices import (
+    DETECTORS,
+    DRIVES,
+    ELEMENTS,
+    GROUND,
+    WAVEFORMS,
+    Detector,
+    Drive,
+    Element,
+    ElementError,
+    Part,
+    Waveform,
+    nearest,
+    to_text,
+)
+from devices.catalogue import CATALOGUE
 
 Table = Mapping[str, Any]
 P = TypeVar("P", bound=Part)
@@ -19,12 +34,14 @@ SECTIONS = {
     "design": ("name", "ground"),
     "elements": None,
     "drives": None,
+    "detectors": None,
     "probes": ("positions", "momenta"),
     "targets": None,
     "initial": ("positions", "momenta", "velocities"),
     "time": ("step", "steps"),
     "learning": None,
     "task": None,
+    "training": None,
 }
 """Sections of a design file and their keys; None where they are names that the user gives, or are read elsewhere."""
 
@@ -42,6 +59,7 @@ def read(text: str, name: str = "design") -> Netlist:
     design = data.get("design", {}) if isinstance(data.get("design", {}), dict) else {}
     elements = _parts(data.get("elements", {}), "elements", ELEMENTS, _element, findings)
     drives = _parts(data.get("drives", {}), "drives", DRIVES, _drive, findings)
+    detectors = _parts(data.get("detectors", {}), "detectors", DETECTORS, _detector, findings)
     targets = _parts(data.get("targets", {}), "targets", None, _target, findings)
     if findings:
         raise DesignError(findings)
@@ -56,6 +74,7 @@ def read(text: str, name: str = "design") -> Netlist:
         design.get("name", name),
         tuple(elements),
         drives=tuple(drives),
+        detectors=tuple(detectors),
         probes=Probes(**data.get("probes", {})),
         targets=tuple(targets),
         ground=design.get("ground", "gnd"),
@@ -123,6 +142,10 @@ def _parts(
         if not isinstance(table, dict):
             findings.append(error(where, "must be a table", f"write it as [{where}]"))
             continue
+        if section == "elements" and "preset" in table:
+            table = _preset(where, table, findings)
+            if table is None:
+                continue
         if kinds is not None:
             kind = table.get("type")
             if not isinstance(kind, str) or kind not in kinds:
@@ -134,6 +157,23 @@ def _parts(
         else:
             made += _attempt(where, findings, build, name, table)
     return made
+
+
+def _preset(where: str, given: Table, findings: list[Finding]) -> Table | None:
+    """Table with what a preset gives and the table itself does not, or None where they do not fit."""
+    name = given["preset"]
+    if name not in CATALOGUE:
+        reason = f"`{name}` is no preset{nearest(str(name), CATALOGUE)}"
+        findings.append(error(f"{where}.preset", reason, "see `rhel-hw presets`"))
+        return None
+    entry = CATALOGUE[name]
+    kind = given.get("type", entry.type)
+    if kind != entry.type:
+        reason = f"`{kind}` contradicts preset `{name}`, which is of type `{entry.type}`"
+        remedy = f"remove `type`, or see `rhel-hw presets` for one of type `{kind}`"
+        findings.append(error(f"{where}.type", reason, remedy))
+        return None
+    return {**entry.values, **{k: v for k, v in given.items() if k != "preset"}, "type": entry.type}
 
 
 def _attempt(where: str, findings: list[Finding], build: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -173,6 +213,12 @@ def _drive(where: str, kind: type[Drive], name: str, given: dict[str, Any]) -> D
     _required(where, kind, given, [t for t in kind.terminals if t not in kind.optional_terminals])
     if "waveform" in given:
         given["waveform"] = _waveform(f"{where}.waveform", given["waveform"])
+    return kind(name, **given)
+
+
+def _detector(where: str, kind: type[Detector], name: str, given: dict[str, Any]) -> Detector:
+    _known(where, given, [*kind.terminals, *kind.parameters])
+    _required(where, kind, given, list(kind.terminals))
     return kind(name, **given)
 
 
@@ -225,6 +271,7 @@ def write(netlist: Netlist) -> str:
     blocks = [_block("design", {"name": netlist.name, "ground": netlist.ground})]
     blocks += [_block(f"elements.{_key(e.name)}", _element_table(e)) for e in netlist.elements]
     blocks += [_block(f"drives.{_key(d.name)}", _drive_table(d)) for d in netlist.drives]
+    blocks += [_block(f"detectors.{_key(d.name)}", _detector_table(d)) for d in netlist.detectors]
     probes = {k: v for k in ("positions", "momenta") if (v := getattr(netlist.probes, k)) != ALL}
     if probes:
         blocks.append(_block("probes", probes))
@@ -268,6 +315,10 @@ def _drive_table(part: Drive) -> dict[str, Any]:
             wave[key] = tuple(_text(v, unit) for v in value) if key in part.waveform.lists else _text(value, unit)
         table["waveform"] = wave
     return table
+
+
+def _detector_table(part: Detector) -> dict[str, Any]:
+    return {"type": part.type, **{k: getattr(part, k) for k in part.terminals}, **_values(part)}
 
 
 def _values(part: Part) -> dict[str, Any]:

@@ -8,15 +8,17 @@ from typing import Annotated
 import typer
 
 from rhel_hw.cli.common import print_json
-from rhel_hw.cli.designs import check, demo, simulate
+from rhel_hw.cli.demo import demo, gallery
+from rhel_hw.cli.designs import check, simulate
 from rhel_hw.cli.elements import elements
 from rhel_hw.cli.learning import gradient
+from rhel_hw.cli.presets import presets
 from rhel_hw.cli.studies import benchmark, study
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, invoke_without_command=True
 )
-for command in (demo, elements, check, simulate, gradient, study, benchmark):
+for command in (demo, gallery, elements, presets, check, simulate, gradient, study, benchmark):
     app.command()(command)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from rhel_hw.cli.common import (
     DesignArgument,
@@ -95,6 +95,8 @@ def simulate(
                 "units": _units(compiled),
                 "energies_j": run.audit.ends.tolist(),
                 "relative_energy_error": run.audit.relative_error,
+                "signals": {k: v.tolist() for k, v in run.signals_si().items()},
+                "validity": [asdict(v) for v in run.validity],
                 "files": [str(f) for f in files],
             }
         )
@@ -106,67 +108,14 @@ def simulate(
     console.print(f"stimulus: {escape(moved.words)}")
     error = run.audit.relative_error
     console.print(f"energy: {run.audit.ends[-1]:.6g} J at the end; unexplained {error:.2e} of the largest energy")
+    for left in (v for v in run.validity if not v.valid):
+        console.print(f"[yellow]warning[/]: {escape(str(left))}: its model is left, see `rhel-hw elements`")
     if error > COARSE:
         console.print(
             f"[yellow]warning[/]: an energy error above {COARSE:.0%}: the step is too coarse for this amplitude"
         )
     for file in files:
         console.print(f"wrote {file}")
-
-
-def demo(out: OutOption = Path("demo"), as_json: JsonOption = False) -> None:
-    """Compile the paper's six-oscillator toy, run it, flip the momenta, watch it come back, and learn from it."""
-    from circuits import Netlist
-    from rhel_hw.compare import compare
-    from rhel_hw.excitation import band_limited
-    from rhel_hw.rhel import RHEL
-    from rhel_hw.simulation import return_error, reverse, simulate_design
-    from rhel_hw.tasks import Teacher
-    from studies.output import folder
-    from studies.plots import reversal
-
-    use_float64()
-    folder(out)
-    design = Netlist.load("toy").compile()
-    with progress("simulating") as report:
-        forward = simulate_design(design, band_limited(design, amplitude=0.3), report=report)
-    backward = reverse(forward)
-    error = return_error(forward, backward)
-    learnt = compare(design, Teacher().problem(design), ["rhel"], RHEL(gamma="auto"))["rhel"]
-    file = save(reversal(design, forward, backward), out, "toy.png")
-    result = {
-        "design": design.netlist.name,
-        "coordinates": list(design.hamiltonian.names),
-        "trainable": len(design.parameters.trainable_names),
-        "frequencies_hz": design.frequencies_hz.tolist(),
-        "step_s": design.step_s,
-        "steps": forward.steps,
-        "relative_energy_error": forward.audit.relative_error,
-        "return_error": error,
-        "gradient": {"cosine_to_bptt": learnt.cosine_to_bptt, "passes": learnt.passes},
-        "files": [str(file)],
-    }
-    if as_json:
-        print_json(result)
-        return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for key, value in (
-        ("design", f"{design.netlist.name}: {len(design.netlist.elements)} elements, {result['trainable']} trainable"),
-        ("modes", ", ".join(f"{f:.4g}" for f in design.frequencies_hz) + " Hz"),
-        ("run", f"{forward.steps} steps of {design.step_s:.3g} s, driven by band-limited noise"),
-        (
-            "energy audit",
-            f"change that the drive does not explain: {forward.audit.relative_error:.1e} of the largest energy",
-        ),
-        ("echo", f"flipped and run back, it returns to its start within {error:.1e}"),
-        (
-            "learning",
-            f"gradient by echoes, {learnt.passes} passes: cosine to backpropagation {learnt.cosine_to_bptt:.9f}",
-        ),
-        ("figure", str(file)),
-    ):
-        table.add_row(f"[bold]{key}[/bold]  ", value)
-    Console(highlight=False).print(table)
 
 
 def _of_settings(netlist: Netlist) -> list[Finding]:
@@ -177,7 +126,7 @@ def _of_settings(netlist: Netlist) -> list[Finding]:
     if netlist.settings:
         from rhel_hw import settings
 
-        for read in (settings.learning, settings.task):
+        for read in (settings.learning, settings.task, settings.training):
             try:
                 read(netlist)
             except DesignError as problem:
@@ -191,6 +140,7 @@ def _units(design: Design) -> dict[str, dict[str, str]]:
     return {
         "positions": {n: domains[n].position_unit for n in nodes},
         "momenta": {n: domains[n].momentum_unit for n in nodes},
+        "signals": {d.name: d.unit for d in design.netlist.detectors},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from typing import Annotated, Any
 
 import typer
@@ -68,9 +69,9 @@ def _describe(cls: Any) -> dict[str, Any]:
             name: {
                 "unit": p.unit,
                 "meaning": p.doc,
-                "default": p.default,
+                "default": "inf" if p.default == inf else p.default,
                 "range": p.range_text(),
-                "example": p.example,
+                "example": "inf" if p.example == inf else p.example,
                 "typical": p.typical,
             }
             for name, p in cls.parameters.items()
@@ -95,7 +96,7 @@ def _print_one(name: str, item: dict[str, Any]) -> None:
         if item[key]:
             console.print(f"  {key}: {', '.join(item[key])}")
     for parameter, info in item["parameters"].items():
-        default = "required" if info["default"] is None else f"default {info['default']:g}"
+        default = "required" if info["default"] is None else f"default {info['default']}"
         console.print(f"  {parameter} ({info['unit']}): {info['meaning']}; {info['range']}; {default}")
         if info["typical"]:
             console.print(f"    typical: {info['typical']}")

@@ -110,7 +110,8 @@ def _print(design: Design, task: Teacher, results: dict[str, Compared]) -> None:
     noise = "the design's own waveforms" if task.drive == "own" else f"band-limited noise, seed {task.seed}"
     moved = f"{task.batch} × {noise}" if design.netlist.drives else "its own motion"
     console.print(f"task: a teacher moved by ±{task.spread:.0%}, {task.loss} loss, {moved}")
-    units = sorted({f"{design.assembly.units.scale(u):.3g} {u}" for u in _target_units(design)})
+    domains = {design.netlist.domains[t.node] for t in design.netlist.targets}
+    units = sorted({f"{design.assembly.units.position(d):.3g} {d.position_unit}".strip() for d in domains})
     console.print(f"loss: {first.loss:.6g} before training, half a mean square in units of {', '.join(units)}")
     if first.gamma is not None:
         console.print(f"nudging: ε = {first.epsilon:g}, γ = {first.gamma:.4g}")
@@ -137,10 +138,6 @@ def _print(design: Design, task: Teacher, results: dict[str, Compared]) -> None:
     console.print(values)
     if len(entries) > MOST_PARAMETERS or len(results) > fits:
         console.print("… and more: see --json")
-
-
-def _target_units(design: Design) -> list[str]:
-    return [design.netlist.domains[t.node].position_unit for t in design.netlist.targets]
 
 
 def _number(value: float | None, form: str) -> str:

@@ -117,7 +117,7 @@ def test_all_faults_are_reported_together():
 def test_coupler_dimension_depends_on_what_it_joins():
     parts = [Capacitor("C", "a", "gnd", 1.0), Inductor("L", "a", "gnd", 1.0), Mass("m", "x", 1.0)]
     Netlist("right", [*parts, BilinearCoupler("g", "a", "x", "0.1 A/m")])  # J/(Wb·m) is A/m
-    with pytest.raises(DesignError, match=r"J/\(Wb·m\)"):
+    with pytest.raises(DesignError, match="J/Wb/m"):
         Netlist("wrong", [*parts, BilinearCoupler("g", "a", "x", "0.1 N/m")])
 
 

@@ -72,7 +72,7 @@ def test_varactor_energy_is_the_integral_of_its_voltage():
     values = SimpleNamespace(capacitance=c, charge_scale=scale)
     charge = 1.3e-12
     expected = quad(lambda q: q / c * (1 + q**2 / scale**2), 0, charge, epsrel=1e-12)[0]
-    assert float(SymmetricVaractor.kinetic(charge, values)) == pytest.approx(expected, rel=1e-12)
+    assert float(SymmetricVaractor.kinetic((charge,), values)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_varactor_oscillates_as_its_equation_of_motion():

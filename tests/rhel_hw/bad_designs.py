@@ -218,7 +218,7 @@ VALUES = [
     Bad(
         "strength of a coupler",
         PAIR + element("g", "bilinear", nodes=["n1", "n2"], strength="1 N/m"),
-        ("g:", "`strength`", "J/(Wb·Wb)"),
+        ("g:", "`strength`", "J/Wb/Wb"),
     ),
 ]
 

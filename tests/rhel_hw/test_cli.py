@@ -171,11 +171,12 @@ def test_simulate_gives_machines_the_whole_run(call, tmp_path):
     run = json.loads(call("simulate", "toy", "--json", "--steps", "20"))
     assert set(run) == {
         "design", "stimulus", "times_s", "positions", "momenta", "units", "energies_j", "relative_energy_error",
-        "files",
+        "signals", "validity", "files",
     }  # fmt: skip
     nodes = [f"x{i}" for i in range(1, 7)]
     assert list(run["positions"]) == list(run["momenta"]) == nodes
-    assert run["units"] == {"positions": dict.fromkeys(nodes, "m"), "momenta": dict.fromkeys(nodes, "kg*m/s")}
+    assert run["units"]["positions"] == dict.fromkeys(nodes, "m")
+    assert run["units"]["momenta"] == dict.fromkeys(nodes, "kg*m/s")
     step = json.loads(call("check", "toy", "--json"))["step_s"]
     np.testing.assert_allclose(run["times_s"], step * np.arange(1, 21), rtol=1e-12)
     for series in (*run["positions"].values(), *run["momenta"].values(), run["energies_j"]):
@@ -305,18 +306,50 @@ def test_a_file_in_the_way_is_refused(call, tmp_path):
 # Demo ------------------------------------------------------------------------------------------------------------
 
 
-def test_demo_comes_back_to_its_start(call, tmp_path):
+def test_demo_comes_back_to_its_start_and_learns(call, tmp_path):
     result = json.loads(call("demo", "--out", "shown", "--json"))
     assert result["return_error"] < 1e-12  # 2000 steps of rounding at 1e-16
     assert result["coordinates"] == [f"x{i}" for i in range(1, 7)]
     assert result["trainable"] == 27
     assert result["relative_energy_error"] < 0.01
-    assert files(tmp_path) == result["files"] == ["shown/toy.png"]
-    assert (tmp_path / "shown/toy.png").read_bytes().startswith(PNG)
+    assert result["gradient"]["cosine_to_bptt"] > 1 - 1e-9
+    assert result["training"]["improvement"] > 10
+    assert files(tmp_path) == sorted(result["files"]) == ["shown/toy-learning.png", "shown/toy.png"]
+    for file in result["files"]:
+        assert (tmp_path / file).read_bytes().startswith(PNG)
 
 
 def test_demo_tells_people_what_it_did(call, tmp_path):
-    text = call("demo")
-    for words in ("six coupled oscillators", "27 trainable", "it returns to its start within", "demo/toy.png"):
+    text = call("demo", "--design", "mixed")
+    for words in ("mixed modes", "8 trainable", "it returns to its start within", "times lower", "demo/mixed.png"):
         assert words in text
-    assert files(tmp_path) == ["demo/toy.png"]
+
+
+def test_the_gallery_is_listed_and_others_are_refused(call):
+    assert {"toy", "ring-lattice", "kerr-chain", "spin-chain", "vortex-array", "mixed"} <= set(
+        json.loads(call("gallery", "--json"))
+    )
+    assert "ring-lattice" in call("demo", "--design", "ring-latice", code=2)
+
+
+def test_simulate_warns_where_a_model_is_left(call, tmp_path):
+    (tmp_path / "spin.toml").write_text(
+        """[elements.M1]
+type = "macrospin"
+node = "s"
+magnetisation = "800 kA/m"
+volume = "2.5e-23 m**3"
+field = "50 mT"
+[detectors.r]
+type = "magnetoresistive"
+node = "s"
+[initial.positions]
+s = "1 rad"
+"""
+    )
+    assert "M1: 2." in call("simulate", "spin.toml", "--steps", "200")
+    run = json.loads(call("simulate", "spin.toml", "--steps", "200", "--json"))
+    assert run["validity"][0]["element"] == "M1"
+    assert run["validity"][0]["used"] > 2
+    assert max(run["signals"]["r"]) > 1800  # ohm: 1 kΩ parallel, 2 kΩ antiparallel, read across
+    assert run["units"]["signals"] == {"r": "ohm"}

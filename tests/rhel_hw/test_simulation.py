@@ -1,5 +1,7 @@
 """Simulation: closed forms, batches, reversal, energy audit, loss, drives, and refusals."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -197,13 +199,16 @@ def test_echo_retraces_under_every_drive(kind):
 
 @pytest.mark.parametrize("kind", DRIVES)
 def test_parity_tells_how_to_replay_a_waveform(kind):
-    """Reversed, and sign-inverted if odd, a waveform gives the reversed inputs of the energy."""
+    """Reversed, and sign-inverted if odd, a waveform gives the reversed inputs of the energy; light is conjugated."""
     design = driven(kind).compile(steps=50)
     (drive,) = design.netlist.drives
+    mirror = design
+    if kind == "coherent":
+        mirror = design.netlist.replace(drives=[replace(drive, angle=np.pi - drive.angle)]).compile(steps=50)
     wave = band_limited(design, seed=3)["u0"]
-    forward = encode(design, {"u0": wave})
+    forward = encode(design, {"u0": wave}) * design.hamiltonian.input_parity
     carried = {"u0": float(np.sum(wave) * design.step_s)}  # a voltage source goes on from the flux it has reached
-    backward = encode(design, {"u0": drive.parity * wave[::-1]}, start=carried)
+    backward = encode(mirror, {"u0": drive.parity * wave[::-1]}, start=carried)
     np.testing.assert_allclose(backward, forward[::-1], rtol=1e-9, atol=1e-12 * float(jnp.max(jnp.abs(forward))))
     if drive.parity < 0:
         wrong = encode(design, {"u0": wave[::-1]}, start=carried)

@@ -1,0 +1,27 @@
+"""Every built-in design learns what a hidden circuit of its topology does, by echoes alone."""
+
+import pytest
+
+from circuits import Netlist
+from circuits.gallery import GALLERY
+from rhel_hw import band_limited, return_error, reverse, settings, simulate_design
+
+FAMILIES = ("lc-toy", "josephson-ladder", "ring-lattice", "kerr-chain", "spin-chain", "vortex-array", "mixed")
+
+
+def test_every_family_is_there():
+    assert set(FAMILIES) <= set(GALLERY)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_it_comes_back_and_learns(name):
+    netlist = Netlist.load(name)
+    design, task = netlist.compile(), settings.task(netlist)
+    run = simulate_design(design, band_limited(design, seed=task.seed, amplitude=task.amplitude))
+    assert return_error(run, reverse(run)) < 1e-12
+    assert all(used.valid for used in run.validity), run.validity[:1]
+    trained = settings.training(netlist).run(
+        design, task.problem(design), settings.learning(netlist, {"gamma": "auto"})
+    )
+    assert trained.improvement >= 10
+    assert trained.seconds < 60
