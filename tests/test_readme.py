@@ -9,7 +9,7 @@ import pytest
 
 from circuits.formats import toml
 from circuits.gallery import GALLERY
-from rhel_hw import RHEL, Teacher, settings, simulate_design
+from rhel_hw import RHEL, Teacher, Training, settings, simulate_design
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -42,10 +42,10 @@ def test_sections_of_the_design_file_are_the_defaults():
     circuit, sections = blocks("toml")
     netlist = toml.read(circuit + sections)
     assert settings.task(netlist) == Teacher()
+    assert settings.training(netlist) == Training()
     assert replace(settings.learning(netlist), epsilon=1e-3, gamma=1.0) == RHEL()
 
 
-@pytest.mark.parametrize("name", ["toy", "lc-toy", "josephson-ladder"])
-def test_named_designs_exist(name):
+@pytest.mark.parametrize("name", GALLERY)
+def test_every_built_in_design_is_named(name):
     assert f"`{name}`" in README
-    assert name in GALLERY

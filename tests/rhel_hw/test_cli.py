@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from devices import DRIVES, ELEMENTS
+from devices import DETECTORS, DRIVES, ELEMENTS
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PAIRS = [(i, j) for i in range(1, 7) for j in range(i + 1, 7)]
@@ -92,12 +92,15 @@ def test_every_element_and_drive_is_listed(call):
     text = call("elements")
     first_words = {line.split()[0] for line in text.splitlines() if line.strip()}
     assert {"capacitor", "josephson", "bilinear", "spring"} <= first_words
-    assert set(json.loads(call("elements", "--json"))) == {*ELEMENTS, *(f"{name} drive" for name in DRIVES)}
+    others = {f"{name} drive" for name in DRIVES} | {f"{name} detector" for name in DETECTORS}
+    assert set(json.loads(call("elements", "--json"))) == {*ELEMENTS, *others}
+    assert "[detectors.homodyne1]" in call("elements", "homodyne")
 
 
 def test_one_element_is_shown_in_full(call):
     text = " ".join(call("elements", "josephson").split())
-    for words in ("josephson:", "terminals: a, b", "critical_current (A)", "greater than 0", "required", "1 − cos"):
+    assert "josephson (electrical):" in text
+    for words in ("terminals: a, b", "critical_current (A)", "greater than 0", "required", "1 − cos"):
         assert words in text
     (shown,) = json.loads(call("elements", "josephson", "--json")).values()
     assert shown["parameters"]["critical_current"]["unit"] == "A"
