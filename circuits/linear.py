@@ -222,12 +222,15 @@ def _squares(
         inertia = inertia[moving][:, moving]
     if assembly.direct[moving].any():
         direct = np.flatnonzero(assembly.direct[moving])
-        own = mobility[moving[direct]][:, moving[direct]].tocsc()
-        masses = _inverse(own)
-        if masses is None:
+        own = mobility[moving[direct]][:, moving[direct]]
+        if not _is_positive(own):
             return _general(K.toarray(), inertia.toarray(), direct, own.toarray()), True
+        # K·x = ω²·B⁻¹·x becomes B·K·B·y = ω²·B·y with x = B·y: no inverse, and sparse stays sparse.
         place = sp.csr_array((np.ones(len(direct)), (direct, range(len(direct)))), shape=(len(moving), len(direct)))
-        inertia = inertia + place @ masses @ place.T
+        kept = sp.diags_array((~assembly.direct[moving]).astype(float))
+        spread_out = (place @ own @ place.T).tocsr()
+        K = ((kept + spread_out) @ K @ (kept + spread_out)).tocsr()
+        inertia = (inertia + spread_out).tocsr()
     if len(moving) <= DENSE_MODES:
         return la.eigh(K.toarray(), inertia.toarray(), eigvals_only=True), True
     K, inertia = K.tocsc(), inertia.tocsc()
@@ -255,12 +258,13 @@ def _squares(
     return np.concatenate([low, high]), False
 
 
-def _inverse(mobility: sp.csc_array) -> sp.csr_array | None:
-    """Masses of coordinates whose momenta have a kinetic energy of their own; None if it is not positive."""
-    if (mobility - sp.diags_array(mobility.diagonal())).count_nonzero() == 0:
-        return sp.diags_array(1 / mobility.diagonal()).tocsr() if np.all(mobility.diagonal() > 0) else None
-    dense = mobility.toarray()
-    return sp.csr_array(la.inv(dense)) if la.eigvalsh(dense)[0] > 0 else None
+def _is_positive(matrix: sp.csr_array) -> bool:
+    """Whether a symmetric matrix is positive definite."""
+    if (matrix - sp.diags_array(matrix.diagonal())).count_nonzero() == 0:
+        return bool(np.all(matrix.diagonal() > 0))
+    if matrix.shape[0] <= DENSE_MODES:
+        return bool(la.eigvalsh(matrix.toarray())[0] > 0)
+    return bool(_edges(matrix.tocsc())[0] > 0)
 
 
 def _general(K: Any, inertia: Any, direct: NDArray[np.intp], mobility: Any) -> Vector:
