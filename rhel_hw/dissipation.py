@@ -7,6 +7,7 @@ temperature, such that the energy per quadrature settles at k_BT/2 (fluctuation 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +21,8 @@ from circuits.operators import lanes, matrix_of, times
 
 Array = Any
 State = tuple[Array, Array]
+Noise = tuple[Array | None, Array | None, Array | None]
+"""Standard normal numbers: of momenta that friction acts on, and of positions and momenta that decay alike."""
 
 BOLTZMANN = 1.380649e-23
 """Boltzmann constant in J/K, exact."""
@@ -38,22 +41,26 @@ class Bath(NamedTuple):
     shake: State | None = None
     """Noise of positions and momenta that belongs to `both`, (n, batch…) each."""
 
-    def __call__(self, state: State, key: Array | None = None) -> State:
-        """State (n, batch…) after the loss, with noise if there is a key."""
+    def __call__(self, state: State, noise: Noise | None = None) -> State:
+        """State (n, batch…) after the loss, shaken by standard normal numbers if there are any."""
         q, p = state
-        keys = (None,) * 3 if key is None else jax.random.split(key, 3)
+        push, *shakes = (None,) * 3 if noise is None else noise
         if self.friction is not None:
             p = self._applied(self.friction, p)
-            if self.push is not None and keys[0] is not None:
-                p = p + self._applied(self.push, jax.random.normal(keys[0], p.shape, p.dtype))
+            if self.push is not None and push is not None:
+                p = p + self._applied(self.push, push)
         if self.both is not None:
             q, p = lanes(self.both, q) * q, lanes(self.both, p) * p
-            if self.shake is not None and keys[0] is not None:
-                q, p = (
-                    x + lanes(size, x) * jax.random.normal(k, x.shape, x.dtype)
-                    for x, size, k in zip((q, p), self.shake, keys[1:], strict=True)
-                )
+            if self.shake is not None and noise is not None:
+                q, p = (x + lanes(s, x) * n for x, s, n in zip((q, p), self.shake, shakes, strict=True))
         return q, p
+
+    def drawn(self, draw: Callable[[int], Array]) -> Noise | None:
+        """Standard normal numbers for one application, as far as it needs them; `draw` makes stream 0, 1 or 2."""
+        if self.push is None and self.shake is None:
+            return None
+        push = None if self.push is None else draw(0)
+        return push, *((None, None) if self.shake is None else (draw(1), draw(2)))
 
     def _applied(self, factor: Array, p: Array) -> Array:
         return times(factor, p) if self.matrix else lanes(factor, p) * p

@@ -34,7 +34,7 @@ class HEB:
 
     @property
     def _learner(self) -> RHEL:
-        return RHEL(self.epsilon, self.gamma, self.stencil, self.operation, protocol=self.protocol)
+        return RHEL(self.epsilon, self.gamma, self.stencil, self.protocol, operation=self.operation)
 
     @staticmethod
     def _of_state(problem: Problem) -> Problem:

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devices import ArgumentError, refuse_unless_positive
+from devices import ArgumentError
+from rhel_hw.choices import PILOTS, Choices, next_strength, refuse_unless_one_of
+from rhel_hw.credit import to_parameters
 from rhel_hw.integrators import Energy, Integrator
 from rhel_hw.losses import Loss
 from rhel_hw.nudging import Nudging, Recorded
-from rhel_hw.operations import Centred, Hold, MomentumFlip, Operation, Protocol, Stencil
+from rhel_hw.operations import MomentumFlip, Operation, Protocol, Stencil
 from rhel_hw.passes import Sums, Wanted, echo, excursion, free_pass
 from rhel_hw.problem import INPUTS, STEP, Gradient, Parts, Problem, Program
 from rhel_hw.simulation import DivergedError
@@ -28,37 +30,17 @@ Array = Any
 State = tuple[Array, Array]
 Theta = Mapping[str, Array]
 
-PILOTS = 8
-"""Most pilots that the search for a nudging strength may take."""
-
 
 @dataclass(frozen=True)
-class RHEL:
-    """Echo learning. γ scales the loss during the echo and is divided out after: γ·ε is what the physics sees.
+class RHEL(Choices):
+    """Echo learning on the ideal circuit."""
 
-    With ``gamma="auto"``, pilot echoes choose γ so that the echoes stray from the free run by the fraction
-    `displacement` of the state's own spread.
-    """
-
-    epsilon: float = 1e-3
-    gamma: float | Literal["auto"] = 1.0
-    stencil: Stencil = field(default_factory=Centred)
     operation: Operation = field(default_factory=MomentumFlip)
     nudging: Nudging = field(default_factory=Recorded)
-    protocol: Protocol = field(default_factory=Hold)
-    displacement: float = 0.01
 
     def __post_init__(self) -> None:
-        refuse_unless_positive(epsilon=self.epsilon, displacement=self.displacement)
-        if isinstance(self.gamma, str) and self.gamma != "auto":
-            raise ArgumentError(f'Argument `gamma` must be a number or "auto", but is {self.gamma!r}')
-        if self.gamma != "auto":
-            refuse_unless_positive(gamma=self.gamma)
-        kinds = (("stencil", Stencil), ("operation", Operation), ("nudging", Nudging), ("protocol", Protocol))
-        for name, kind in kinds:
-            if not isinstance(getattr(self, name), kind):
-                known = " or ".join(f"{c.__name__}()" for c in kind.__subclasses__() if not c.__name__.startswith("_"))
-                raise ArgumentError(f"Argument `{name}` must be {known}, but is {getattr(self, name)!r}")
+        super().__post_init__()
+        refuse_unless_one_of(self, operation=Operation, nudging=Nudging)
 
     def gradient(self, problem: Problem) -> Gradient:
         """Gradient of the loss from differences between echoes."""
@@ -100,12 +82,10 @@ class RHEL:
             if error <= 10 * round_off:  # the loss is at its minimum
                 return 1.0, pilot
             ratio = float(np.max(displaced[spread > 0] / spread[spread > 0]))
-            if abs(ratio / self.displacement - 1) < 0.1:
+            following = next_strength(strength, ratio, self.displacement)
+            if following is None:
                 return strength / self.epsilon, pilot
-            if not np.isfinite(ratio) or ratio > 30 * max(1.0, self.displacement):
-                strength *= 1e-3
-            else:
-                strength *= self.displacement / ratio if ratio > 0 else 1e3
+            strength = following
         raise ArgumentError(
             f"Argument `gamma` must be a number here, but is 'auto': after {PILOTS} pilots the echoes do not stray by "
             f"{self.displacement:g} of the spread of the state; another `displacement` may do"
@@ -127,17 +107,7 @@ def assembled(
 ) -> Parts:
     """Derivatives from sums over echoes: signs, and the chain rule from weights to theta."""
     batch = sums.ends[0].shape[-1]
-    signs = energy.theta_parity if operation.conjugates else {}
-
-    def weights(theta: Theta) -> dict[str, Array]:
-        return energy.weights({k: signs[k] * v if k in signs else v for k, v in theta.items()})
-
-    shapes, back = jax.vjp(weights, dict(theta))
-    cotangents = {
-        k: jnp.zeros_like(w) if k not in sums.weights else sums.weights[k] if w.ndim == 2 else sums.weights[k].sum(-1)
-        for k, w in shapes.items()
-    }
-    (by_theta,) = back(cotangents)
+    by_theta = to_parameters(energy, operation, theta, sums.weights)
     scale = -operation.time * step / batch
     return Parts(
         {k: scale * by_theta[k] for k in keys},

@@ -18,7 +18,7 @@ from circuits.hamiltonian import Hamiltonian, Prepared, Theta
 from circuits.operators import lanes
 from circuits.state import encode, sample_drives
 from devices import ArgumentError, Domain, refuse_unless_positive
-from rhel_hw.dissipation import BOLTZMANN, bath_of
+from rhel_hw.dissipation import BOLTZMANN, Bath, Noise, bath_of
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
 from rhel_hw.validity import Validity, validity_of
 
@@ -410,7 +410,7 @@ def propagate(
 
     def advance(state: State, given: tuple[Array, Array | None]) -> Any:
         u, keys = given
-        first, second = (None, None) if keys is None else keys
+        first, second = (None, None) if keys is None else (_normals(bath, k, state[0]) for k in keys)
         q, p = bath(state, first)
         q, p, inside = integrator.step(hamiltonian, q, p, prepared, u, step)
         q, p = bath((q, p), second)
@@ -420,6 +420,11 @@ def propagate(
     keys = None if key is None else jax.random.split(key, (len(inputs), 2))
     final, kept = jax.lax.scan(advance, start, (inputs, keys))
     return final, kept
+
+
+def _normals(bath: Bath, key: Array, like: Array) -> Noise | None:
+    keys = jax.random.split(key, 3)
+    return bath.drawn(lambda stream: jax.random.normal(keys[stream], like.shape, like.dtype))
 
 
 @partial(jax.jit, static_argnums=0)

@@ -13,8 +13,9 @@ from circuits.assemble import Entry
 from circuits.state import encode
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.excitation import AMPLITUDE, stimulus
-from rhel_hw.integrators import Integrator
-from rhel_hw.losses import FinalMSE, Loss, TrajectoryMSE, targets_of
+from rhel_hw.integrators import Integrator, Leapfrog
+from rhel_hw.lessons import Lesson
+from rhel_hw.losses import FinalMSE, TrajectoryMSE, targets_of
 from rhel_hw.problem import Problem
 from rhel_hw.simulation import Keep, method_of, refuse_bytes, refuse_too_large, refuse_unstable, simulate
 
@@ -69,33 +70,45 @@ class Teacher:
 
     def problem(self, design: Design, *, integrator: Integrator | None = None, dtype: Any = None) -> Problem:
         """The design's own parameters before the task, with respect to the trainable ones."""
+        method = method_of(integrator)
+        answer, inputs, start = self._answer(design, method, dtype)
+        trainable = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
+        reader = targets_of(design)
+        loss = TrajectoryMSE(reader, answer) if self.loss == "trajectory" else FinalMSE(reader, answer[-1])
+        return Problem(design.hamiltonian, design.theta(dtype), inputs, design.step, start, loss, method, trainable)
+
+    def lesson(self, design: Design) -> Lesson:
+        """The same for a bench: waveforms to play and what the targets should do, in SI. The teacher is ideal."""
+        answer, _, _ = self._answer(design, Leapfrog(), None)
+        netlist, units = design.netlist, design.assembly.units
+        found = [stimulus(design, lane=lane, **self._kind(design)) for lane in range(self._lanes(design))]
+        drive = {k: np.stack([s.waveforms[k] for s in found], axis=1) for k in found[0].waveforms}
+        sizes = {t.name: units.position(netlist.domains[t.node]) for t in netlist.targets}
+        targets = {name: np.asarray(answer[:, i]) * size for i, (name, size) in enumerate(sizes.items())}
+        return Lesson(drive, targets, design.steps, None if drive else _in_si(design, found[0].state))
+
+    def _answer(self, design: Design, method: Integrator, dtype: Any) -> tuple[Array, Array, tuple[Array, Array]]:
+        """What the teacher's targets do, (steps or 1, targets, batch), under inputs and from a state."""
         if not isinstance(design, Design):
             raise ArgumentError(f"Argument `design` must be compiled, as Netlist.compile() does it, but is {design!r}")
-        trainable = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
-        if not trainable:
+        if not design.parameters.trainable_names:
             raise ArgumentError(
                 "Argument `design` must have trainable parameters, but has none: write `trainable = true` in an element"
             )
         reader = targets_of(design)
-        method = method_of(integrator)
         refuse_unstable(design, method)
         keep = Keep.ENDS if self.loss == "trajectory" else Keep.FINAL
         lanes, channels = self._lanes(design), max(design.hamiltonian.inputs, 1)
         refuse_bytes(8 * design.steps * lanes * channels, "steps", "the inputs", "use a smaller batch")
         refuse_too_large(design.hamiltonian.size * lanes, design.steps, method, keep)
         inputs, start = self._stimuli(design)
-        steps = inputs.shape[0]
         run = simulate(
-            design.hamiltonian, self.teacher(design, dtype), inputs, steps, design.step,
+            design.hamiltonian, self.teacher(design, dtype), inputs, inputs.shape[0], design.step,
             state=start, integrator=method, keep=keep,
         )  # fmt: skip
-        loss: Loss
-        if self.loss == "trajectory":
-            assert run.positions is not None  # as asked for
-            loss = TrajectoryMSE(reader, jnp.moveaxis(reader(jnp.moveaxis(run.positions, 1, 0)), 0, 1))
-        else:
-            loss = FinalMSE(reader, reader(run.final[0]))
-        return Problem(design.hamiltonian, design.theta(dtype), inputs, design.step, start, loss, method, trainable)
+        if run.positions is None:
+            return reader(run.final[0])[None], inputs, start
+        return jnp.moveaxis(reader(jnp.moveaxis(run.positions, 1, 0)), 0, 1), inputs, start
 
     def _lanes(self, design: Design) -> int:
         alone = "the design's own waveforms" if self.drive == "own" else "a design without drives"
@@ -105,13 +118,24 @@ class Teacher:
 
     def _stimuli(self, design: Design) -> tuple[Array, tuple[Array, Array]]:
         """Inputs (steps, m, batch) and state (n, batch)."""
+        found = [stimulus(design, lane=lane, **self._kind(design)) for lane in range(self._lanes(design))]
+        q, p = (jnp.stack([s.state[i] for s in found], axis=-1) for i in (0, 1))
+        return jnp.stack([encode(design, s.waveforms) for s in found], axis=-1), (q, p)
+
+    def _kind(self, design: Design) -> dict[str, Any]:
         own = self.drive == "own"
         if own and not any(d.waveform for d in design.netlist.drives):
             raise ArgumentError('Argument `drive` must be "band-limited" here, but is "own": no drive has a waveform')
-        given: dict[str, Any] = {"seed": self.seed, "own": own, "amplitude": self.amplitude}
-        found = [stimulus(design, lane=lane, **given) for lane in range(self._lanes(design))]
-        q, p = (jnp.stack([s.state[i] for s in found], axis=-1) for i in (0, 1))
-        return jnp.stack([encode(design, s.waveforms) for s in found], axis=-1), (q, p)
+        return {"seed": self.seed, "own": own, "amplitude": self.amplitude}
+
+
+def _in_si(design: Design, state: tuple[Array, Array]) -> tuple[dict[str, float], dict[str, float]]:
+    """Positions and momenta by node; coordinates are nodes where a state is given."""
+    units, factors, names = design.assembly.units, design.assembly.factors, design.hamiltonian.names
+    domains = [design.netlist.domains[n] for n in names]
+    positions = (float(x) * f * units.position(d) for x, f, d in zip(state[0], factors, domains, strict=False))
+    momenta = (float(x) / f * units.momentum(d) for x, f, d in zip(state[1], factors, domains, strict=False))
+    return dict(zip(names, positions, strict=True)), dict(zip(names, momenta, strict=True))
 
 
 def _range(design: Design, entry: Entry) -> tuple[float, float]:

@@ -1,0 +1,200 @@
+"""The interface of a bench: what a learner may ask of a device, and all that it ever gets to see.
+
+A bench is told what one pass shall do (`Shot`) and returns what its converters read (`Record`). An emulated bench, a
+remote one, a recorded one and a real one look the same from here. Everything is SI. Arrays are NumPy's, and their axes
+are (samples, runs, chips): runs are passes that one shot asks for at once, chips are like devices side by side.
+
+Sampling is staggered, as a leapfrog step is: positions at the middle of every step, momenta at its ends, where the
+first one is that of the start, before the first nudge. Targets are positions too, read at the end of every step, where
+losses are defined and nudges act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devices import ArgumentError, nearest
+
+Samples = NDArray[np.float64]
+Waveforms = Mapping[str, Any]
+Values = Mapping[str, Any]
+
+
+class Kind(StrEnum):
+    """What a channel reads, and when."""
+
+    POSITION = "position"
+    """A node's position in the middle of every step."""
+    MOMENTUM = "momentum"
+    """A node's momentum at the start and at the end of every step, before the nudge there."""
+    TARGET = "target"
+    """A target's position at the end of every step."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One readout channel."""
+
+    name: str
+    """Kind and node or target, such as ``"position.n1"``."""
+    kind: Kind
+    node: str
+    unit: str
+    full_scale: float
+    """Largest magnitude that it can read."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Between which values a parameter can be programmed."""
+
+    unit: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a bench says of itself."""
+
+    design: str
+    channels: Mapping[str, Channel]
+    drives: Mapping[str, str]
+    """Units of the drives' waveforms, by drive."""
+    nudges: Mapping[str, str]
+    """Units of the impulses that can be given to targets, by target."""
+    parameters: Mapping[str, Limits]
+    """What can be programmed, by parameter."""
+    step_s: float
+    """Period of the sample clock."""
+    decimation: int
+    """Only every so many steps are read."""
+    longest: int
+    """Most samples that a channel's memory holds, over all runs of a shot."""
+    operation: str
+    """How it makes an echo: "momentum-flip" or "sign-flip"."""
+    holds: bool
+    """Whether the final state of a pass can be held, and echoed more than once."""
+    chips: int
+    passes: int
+    """Runs so far, on every chip."""
+    seconds: float
+    """Physical time that they took on each chip."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shot:
+    """What one pass is told to do. Waveforms are (steps,), (steps, runs) or (steps, runs, chips)."""
+
+    steps: int
+    drive: Waveforms = field(default_factory=dict)
+    """SI by drive, one value per step, as the free pass has it; in an echo they are played backwards and conjugated.
+    A drive that is not named is silent."""
+    nudge: Waveforms = field(default_factory=dict)
+    """Impulses in SI by target, one at the start of every step, in the order in which they act."""
+    start: tuple[Values, Values] | None = None
+    """Positions and momenta by node, in SI; nodes that are not named stay as the design has them at the start. None:
+    all do. An echo starts from what is held."""
+    echo: bool = False
+    """Whether it begins by turning the held state round."""
+    hold: bool = False
+    """Whether the state at its end is held for an echo."""
+    paired: bool = False
+    """Whether the second half of the runs are partners of the first half, which may be read as sum and difference."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
+            raise ArgumentError(f"Argument `steps` must be a whole number of at least 1, but is {self.steps!r}")
+        if self.echo and self.start is not None:
+            raise ArgumentError("Argument `start` must be left out of an echo, which starts from the held state")
+        for name in ("drive", "nudge"):
+            object.__setattr__(self, name, MappingProxyType(self._waveforms(name)))
+        runs = self.runs
+        if self.paired and runs % 2:
+            raise ArgumentError(f"Argument `paired` must come with an even number of runs, but there are {runs}")
+
+    def _waveforms(self, name: str) -> dict[str, Samples]:
+        given: Waveforms = getattr(self, name)
+        if not isinstance(given, Mapping):
+            raise ArgumentError(f"Argument `{name}` must map names to arrays, but is {type(given).__name__}")
+        return {key: _waveform(f"{name}.{key}", wave, self.steps) for key, wave in given.items()}
+
+    @property
+    def runs(self) -> int:
+        """Number of runs that the waveforms ask for."""
+        sizes = {wave.shape[1] for waves in (self.drive, self.nudge) for wave in waves.values()} - {1}
+        if len(sizes) > 1:
+            raise ArgumentError(f"Arguments `drive` and `nudge` must have equally many runs, but have {sorted(sizes)}")
+        return sizes.pop() if sizes else 1
+
+
+def _waveform(name: str, wave: Any, steps: int) -> Samples:
+    """(steps, runs, chips) of a waveform."""
+    array = np.asarray(wave, np.float64)
+    if array.ndim not in (1, 2, 3) or array.shape[0] != steps:
+        raise ArgumentError(
+            f"Argument `{name}` must have shape ({steps},), ({steps}, runs) or ({steps}, runs, chips), but has "
+            f"{array.shape}"
+        )
+    if not np.all(np.isfinite(array)):
+        raise ArgumentError(f"Argument `{name}` must be finite, but holds NaN or infinity")
+    return array.reshape(*array.shape, *(1,) * (3 - array.ndim))
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What came back: samples by channel, (samples, runs, chips), and where converters were driven beyond their range.
+
+    Beside readout channels, `saturated` knows drives, nudges and the state itself, as ``"drive.u0"``, ``"nudge.y0"``
+    and ``"state.n1"``.
+    """
+
+    times_s: Mapping[str, Samples]
+    """By channel, from the start of the pass."""
+    samples: Mapping[str, Samples]
+    units: Mapping[str, str]
+    saturated: Mapping[str, NDArray[np.bool_]]
+
+    def __getitem__(self, channel: str) -> Samples:
+        """Samples of one channel."""
+        if channel not in self.samples:
+            raise ArgumentError(
+                f"Argument `channel` must be one that is wired, but is {channel!r}{nearest(channel, self.samples)}"
+            )
+        return self.samples[channel]
+
+    @property
+    def clipped(self) -> dict[str, int]:
+        """How many values were beyond the range, by name; only those that were."""
+        counts = {name: int(np.count_nonzero(flags)) for name, flags in self.saturated.items()}
+        return {name: count for name, count in counts.items() if count}
+
+
+class Bench(Protocol):
+    """A device under test with its converters."""
+
+    def describe(self) -> Description:
+        """Channels, ranges, clock, and what was used so far."""
+        ...
+
+    def program(self, parameters: Values) -> None:
+        """Set parameters by name, in SI, one number or one per chip; the others stay."""
+        ...
+
+    def run(self, shot: Shot) -> Record:
+        """Make a pass."""
+        ...
+
+
+def refuse_unknown(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse names that a bench does not have."""
+    for name in given:
+        if name not in known:
+            raise ArgumentError(f"Argument `{what}` must name what there is, but has {name!r}{nearest(name, known)}")

@@ -1,0 +1,343 @@
+"""The chips that were really made: a design as its profile's fabrication and losses leave it.
+
+What changes the circuit (dead elements, losses, stray couplings) becomes a netlist of its own, compiled like any other,
+so that loss and noise are those of the elements. What changes only its values becomes a set of parameters per chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import combinations
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from circuits import Design
+from circuits.assemble import Entry
+from circuits.linear import stiffness_matrix
+from devices import ELECTRICAL, MECHANICAL, BilinearCoupler, Damper, Element, EvanescentCoupler, Resistor, nearest
+from rhel_hw.bench import Limits
+from rhel_hw.profile import Dynamics, Fabrication, Profile, ProfileError
+
+Table = NDArray[np.float64]
+
+FABRICATED, STRAY, DIRECTION, FLICKER, ROUNDING = range(5)
+"""Streams of random numbers, so that switching one imperfection on leaves the draws of the others alone."""
+OCTAVES = 16
+"""Of 1/f noise: the slowest part changes every 2¹⁵ passes."""
+
+
+# The circuit ------------------------------------------------------------------------------------------------------
+
+
+def made(design: Design, profile: Profile) -> Design:
+    """The circuit as made: the design itself if nothing but values differs."""
+    dynamics = profile.dynamics
+    structural = Profile(
+        fabrication=replace(Fabrication(), dead=profile.fabrication.dead, parasitic=profile.fabrication.parasitic),
+        dynamics=replace(Dynamics(), quality=dynamics.quality, damping=dynamics.damping, linewidth=dynamics.linewidth),
+    )
+    return design if structural.ideal else _made(design, structural)
+
+
+@lru_cache(maxsize=64)
+def _made(design: Design, profile: Profile) -> Design:
+    """Compiled once per design and kind of chip, so that compiled programs are found again."""
+    netlist, dynamics = design.netlist, profile.dynamics
+    elements = {e.name: e for e in netlist.elements}
+    for name in profile.fabrication.dead:
+        if name not in elements:
+            raise ProfileError("fabrication.dead", f"must name elements, but has {name!r}{nearest(name, elements)}")
+        del elements[name]
+    rate = _typical_rate(design)
+    for name, setting in (
+        ("quality", dynamics.quality),
+        ("damping", dynamics.damping),
+        ("linewidth", dynamics.linewidth),
+    ):
+        for part, value in _by_element(f"dynamics.{name}", setting, elements):
+            elements |= {e.name: e for e in _lossy(f"dynamics.{name}", part, name, value, rate, netlist.ground)}
+    if profile.fabrication.parasitic > 0:
+        elements |= {e.name: e for e in _strays(design)}
+    return netlist.replace(elements=tuple(elements.values())).compile(step=design.step_s, steps=design.steps)
+
+
+def _typical_rate(design: Design) -> float:
+    """Geometric mean of the angular frequencies."""
+    rates = 2 * np.pi * np.abs(design.frequencies_hz)
+    rates = rates[rates > 1e-6 * rates.max()]
+    return float(np.exp(np.mean(np.log(rates))))
+
+
+def _by_element(path: str, setting: Any, elements: Mapping[str, Element]) -> Iterator[tuple[Element, float]]:
+    """Elements that a setting means, with its value: tables name elements or types, a number means all that can."""
+    if isinstance(setting, tuple):
+        known = {*elements, *(e.type for e in elements.values())}
+        for name, value in setting:
+            if name not in known:
+                raise ProfileError(path, f"must name elements or types, but has {name!r}{nearest(name, known)}")
+            for part in [e for e in elements.values() if name in (e.name, e.type)]:
+                yield part, value
+    elif 0 < setting < np.inf:
+        fits: Any = {
+            "dynamics.quality": lambda e: e.inertia is not None or e.body,
+            "dynamics.damping": lambda e: "damping" in e.parameters and e.body,
+            "dynamics.linewidth": lambda e: "intrinsic_q" in e.parameters,
+        }[path]
+        found = [e for e in elements.values() if fits(e)]
+        if not found:
+            raise ProfileError(path, "must be left out: the design has no element that it could apply to")
+        for part in found:
+            yield part, setting
+
+
+def _lossy(path: str, part: Element, what: str, value: float, rate: float, ground: str) -> Iterator[Element]:
+    """The element with loss, or a loss beside it."""
+    if what == "linewidth" or (what == "quality" and "intrinsic_q" in part.parameters):
+        if "intrinsic_q" not in part.parameters:
+            raise ProfileError(path, f"must name optical resonators, but {part.name} is a {part.type}")
+        light = part.carrier_rate(part.numbers)  # type: ignore[attr-defined]
+        yield _with(part, intrinsic_q=value if what == "quality" else light / (2 * np.pi * value))
+    elif what == "damping" or part.body:
+        if not part.body or "damping" not in part.parameters:
+            raise ProfileError(path, f"must name magnets, but {part.name} is a {part.type}")
+        yield _with(part, damping=value if what == "damping" else _damping_for(part, value))
+    else:
+        if part.domain not in (ELECTRICAL, MECHANICAL) or (part.inertia is None and part.stiffness is None):
+            raise ProfileError(path, f"must name elements with inertia or stiffness, but {part.name} is a {part.type}")
+        numbers = part.numbers
+        # A reactance loses 1/Q of its energy per radian.
+        if part.inertia is not None:
+            conductance = rate * float(part.inertia(numbers)) / value
+        else:
+            conductance = float(part.stiffness(numbers)[0]) / (rate * value)
+        ends = (*part.nodes, ground)[:2]
+        loss: type[Any] = Resistor if part.domain is ELECTRICAL else Damper
+        yield loss(f"loss/{part.name}", *ends, 1 / conductance if loss is Resistor else conductance)
+        yield part
+
+
+def _with(part: Element, **changes: Any) -> Element:
+    return replace(part, **changes)
+
+
+def _damping_for(part: Element, quality: float) -> float:
+    """Damping constant of a magnet with this quality factor by itself."""
+    numbers = _with(part, damping=1.0).numbers
+    if part.decay is not None:
+        amplitude, frequency = part.decay(numbers)
+        return float(frequency / (2 * amplitude * quality))
+    mobility = float(part.mobility(numbers)[0])
+    frequency = np.sqrt(float(part.stiffness(numbers)[0]) * mobility)
+    return float(frequency / (quality * part.conductance(numbers) * mobility))
+
+
+def _strays(design: Design) -> Iterator[Element]:
+    """Couplers of strength zero between nodes up to two elements apart; chips give them their strengths."""
+    graph: nx.Graph = nx.Graph()
+    netlist, moving = design.netlist, set(design.hamiltonian.names)
+    for part in netlist.elements:
+        graph.add_edges_from(combinations([n for n in netlist.terminals_of(part) if n in moving], 2))
+    turning = dict(zip(design.hamiltonian.names, design.assembly.rotating, strict=True))
+    for a, b in combinations(design.hamiltonian.names, 2):
+        near = a in graph and b in graph and nx.has_path(graph, a, b) and nx.shortest_path_length(graph, a, b) <= 2
+        if near and turning[a] == turning[b]:
+            yield (EvanescentCoupler if turning[a] else BilinearCoupler)(f"stray/{a}-{b}", a, b, 0.0)
+
+
+# Its values -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Chips:
+    """Some chips of one design, by their numbers, and how they come by their parameters."""
+
+    nominal: Design
+    profile: Profile
+    seed: int
+    numbers: tuple[int, ...]
+    design: Design = field(init=False)
+    """As made."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "design", made(self.nominal, self.profile))
+        for path, names in (("fabrication.stuck", self.profile.fabrication.stuck),):
+            known = {*self._by_name, *(e.name for e in self.nominal.netlist.elements)}
+            for name in names:
+                if name not in known:
+                    raise ProfileError(
+                        path, f"must name elements or parameters, but has {name!r}{nearest(name, known)}"
+                    )
+
+    @property
+    def count(self) -> int:
+        """Number of chips."""
+        return len(self.numbers)
+
+    @cached_property
+    def limits(self) -> dict[str, Limits]:
+        """Between which values each trainable parameter can be programmed."""
+        found = {}
+        for e in self.nominal.assembly.entries:
+            if e.trainable:
+                value = self.nominal.assembly.theta[e.key][e.index] * e.scale
+                if e.bounds is not None:
+                    low, high = (b * e.scale for b in e.bounds)
+                elif e.positive:
+                    low, high = value / self.profile.fabrication.range, value * self.profile.fabrication.range
+                else:
+                    high = self.profile.fabrication.range * (abs(value) or e.scale)
+                    low = -high
+                found[e.name] = Limits(e.unit, float(low), float(high))
+        return found
+
+    def theta(
+        self, programmed: Mapping[str, Any], *, passes: NDArray[np.intp] | None = None, programmings: int = 0
+    ) -> dict[str, Table]:
+        """Parameters of all chips, dimensionless in the units of the design as made.
+
+        `programmed` are SI values, one or one per chip. The arrays are (count,) where all chips are alike, (count,
+        chips) otherwise, and (count, passes·chips) if the numbers of several passes are given.
+        """
+        assembly = self.design.assembly
+        relative = self._relative(passes, programmings)
+        resolved = {k: self._resolved(k, v, programmings) for k, v in programmed.items() if not self._stuck(k)}
+        lanes = self.count if relative is None else relative.shape[1]
+        theta = {k: np.array(v, float) for k, v in assembly.theta.items()}
+        if relative is not None or self._strays or any(np.ndim(v) for v in resolved.values()):
+            theta = {k: np.repeat(v[:, None], lanes, axis=1) for k, v in theta.items()}
+
+        def spread(value: Any) -> Any:
+            return np.tile(value, lanes // self.count) if np.ndim(value) else value
+
+        for e in assembly.entries:
+            if e.name in resolved:
+                theta[e.key][e.index] = spread(resolved[e.name]) / e.scale
+            if e.name in self._strays:
+                theta[e.key][e.index] = spread(self._strays[e.name]) / e.scale
+            elif relative is not None and e.name in self._by_name:
+                theta[e.key][e.index] = theta[e.key][e.index] * (1 + relative[self._by_name[e.name]])
+        return {k: v[:, 0] if v.ndim == 2 and v.shape[1] == 1 else v for k, v in theta.items()}
+
+    @property
+    def wandering(self) -> bool:
+        """Whether parameters change from pass to pass."""
+        return self.profile.dynamics.drift > 0 or self.profile.dynamics.flicker > 0
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        """Parameters that fabrication spreads, by their place among the nominal ones."""
+        return {e.name: i for i, e in enumerate(self.nominal.assembly.entries)}
+
+    def _stuck(self, name: str) -> bool:
+        stuck = self.profile.fabrication.stuck
+        return name in stuck or name.rsplit(".", 1)[0] in stuck
+
+    def _resolved(self, name: str, value: Any, programmings: int) -> Any:
+        """A programmed value on the grid that can be programmed."""
+        fabrication = self.profile.fabrication
+        if fabrication.bits is None:
+            return value
+        limits = self.limits[name]
+        step = (limits.high - limits.low) / (2.0**fabrication.bits - 1)
+        codes = (np.asarray(value) - limits.low) / step
+        if fabrication.rounding == "stochastic":
+            codes = np.floor(codes + self._uniform(ROUNDING, programmings)[self._by_name[name]])
+        return limits.low + step * np.clip(np.round(codes), 0, 2.0**fabrication.bits - 1)
+
+    def _relative(self, passes: NDArray[np.intp] | None, programmings: int) -> Table | None:
+        """Relative deviation of every nominal parameter, (parameters, chips or passes·chips); None if there is none."""
+        dynamics = self.profile.dynamics
+        total = None
+        if np.any(self._spread):
+            total = self._spread[:, None] * self._normal(FABRICATED)
+        if dynamics.gradient_drift > 0:
+            total = (0.0 if total is None else total) + dynamics.gradient_drift * programmings * self._direction
+        if passes is None or not self.wandering:
+            return total
+        moved = [dynamics.drift * n * self._direction + dynamics.flicker * self._flicker(int(n)) for n in passes]
+        still = 0.0 if total is None else total
+        return np.concatenate([still + each for each in moved], axis=1)
+
+    @cached_property
+    def _spread(self) -> Table:
+        """Relative standard deviation of every nominal parameter."""
+        setting, entries = self.profile.fabrication.mismatch, self.nominal.assembly.entries
+        usual = np.array([self._is_usual(e) for e in entries], bool)
+        if setting == "tolerance":
+            return np.array([e.tolerance for e in entries])
+        if not isinstance(setting, tuple):
+            return np.where(usual, setting, 0.0)
+        spread = np.zeros(len(entries))
+        for name, value in setting:
+            meant = [self._is_meant(e, name, usual[i]) for i, e in enumerate(entries)]
+            if not any(meant):
+                known = {n for e in entries for n in (e.name, e.key, e.name.rsplit(".", 1)[0], e.key.split(".")[0])}
+                raise ProfileError(
+                    "fabrication.mismatch", f"must name elements or parameters, but has {name!r}{nearest(name, known)}"
+                )
+            spread = np.where(meant, value, spread)
+        return spread
+
+    def _is_usual(self, e: Entry) -> bool:
+        element, parameter = e.name.rsplit(".", 1)
+        info = self.nominal.assembly.netlist.by_name[element].parameters[parameter]
+        return info.stored and (info.knob or e.trainable)
+
+    @staticmethod
+    def _is_meant(e: Entry, name: str, usual: bool) -> bool:
+        return name in (e.name, e.key) or (usual and name in (e.name.rsplit(".", 1)[0], e.key.split(".")[0]))
+
+    @cached_property
+    def _direction(self) -> Table:
+        return self._normal(DIRECTION)
+
+    def _normal(self, *stream: int) -> Table:
+        """Standard normal numbers, (parameters, chips)."""
+        return np.stack([r.normal(size=len(self._by_name)) for r in self._streams(*stream)], axis=1)
+
+    def _uniform(self, *stream: int) -> Table:
+        return np.stack([r.uniform(size=len(self._by_name)) for r in self._streams(*stream)], axis=1)
+
+    def _streams(self, *stream: int) -> Iterator[np.random.Generator]:
+        return (np.random.default_rng([self.seed, chip, *stream]) for chip in self.numbers)
+
+    def _flicker(self, number: int) -> Table:
+        """1/f noise by Voss: octave m is drawn anew every 2ᵐ passes, which needs no memory of earlier ones."""
+        octaves = [self._normal(FLICKER, m, number >> m) for m in range(OCTAVES)]
+        return np.asarray(np.sum(octaves, axis=0) / OCTAVES**0.5)
+
+    @cached_property
+    def _strays(self) -> dict[str, Table]:
+        """Strengths of stray couplings in SI, (chips,) each."""
+        parts = [e for e in self.design.netlist.elements if e.name.startswith("stray/")]
+        if not parts:
+            return {}
+        sizes = _stiffnesses(self.design)
+        draws = np.stack([r.normal(size=len(parts)) for r in self._streams(STRAY)], axis=1)
+        turning = dict(zip(self.design.hamiltonian.names, self.design.assembly.rotating, strict=True))
+        scale = self.profile.fabrication.parasitic
+        found = {}
+        for part, draw in zip(parts, draws, strict=True):
+            a, b = part.nodes
+            if turning[a]:
+                rate = self.design.highest / (2 * np.pi * self.design.assembly.units.time)
+                found[f"{part.name}.rate"] = scale * rate * draw
+            else:
+                found[f"{part.name}.strength"] = scale * np.sqrt(sizes[a] * sizes[b]) * draw
+        return found
+
+
+def _stiffnesses(design: Design) -> dict[str, float]:
+    """Stiffness of every coordinate in SI."""
+    assembly = design.assembly
+    diagonal = stiffness_matrix(assembly, largest=True).diagonal()
+    found = {}
+    for i, node in enumerate(assembly.coordinates.dynamic):
+        size = assembly.factors[i] * assembly.units.scale(assembly.netlist.domains[node].position_unit)
+        found[node] = float(abs(diagonal[i])) * assembly.units.energy / size**2
+    return found

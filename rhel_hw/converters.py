@@ -1,0 +1,96 @@
+"""Converters between numbers and the world: gain, offset, bow, noise, resolution, range, bandwidth, jitter, delay.
+
+Signals are (samples, channels, runs, chips) and in SI. Every imperfection is a number or one per chip, and is not there
+at all if its name is not among the `knobs`: programs are compiled for what is on, not for how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+Array = Any
+Knobs = Mapping[str, Array]
+
+BOW = 3 * 3**0.5 / 2
+"""Makes the largest deviation of x − x³ on [−1, 1] one."""
+
+
+def convert(x: Array, scale: Array, knobs: Knobs, normals: Array | None) -> tuple[Array, Array | None]:
+    """What a converter makes of a signal, and where it was beyond the range (None if it has none)."""
+    if "gain" in knobs:
+        x = knobs["gain"] * x
+    if "inl" in knobs:
+        relative = x / scale
+        x = x + knobs["inl"] * scale * BOW * (relative - relative**3)
+    if "offset" in knobs:
+        x = x + knobs["offset"] * scale
+    if "noise" in knobs and normals is not None:
+        x = x + knobs["noise"] * scale * normals
+    if "levels" in knobs:
+        step = 2 * scale / knobs["levels"]
+        codes = jnp.round(x / step)
+        half = knobs["levels"] / 2
+        return jnp.clip(codes, -half, half - 1) * step, (codes > half - 1) | (codes < -half)
+    if "range" in knobs:
+        return jnp.clip(x, -scale, scale), jnp.abs(x) > scale
+    return x, None
+
+
+def low_pass(x: Array, corner: Array, step: Array) -> Array:
+    """First-order low pass along time, settled at the first value."""
+    kept = jnp.exp(-2 * jnp.pi * corner * step)
+
+    def follow(y: Array, value: Array) -> tuple[Array, Array]:
+        y = kept * y + (1 - kept) * value
+        return y, y
+
+    return jax.lax.scan(follow, x[0] + jnp.zeros_like(kept * x[0]), x)[1]
+
+
+def jittered(x: Array, spread: Array, step: Array, normals: Array) -> Array:
+    """A signal whose instants are off by a normal spread, to first order: its slope times the delay."""
+    if x.shape[0] == 1:
+        return x
+    return x + jnp.gradient(x, axis=0) / step * spread * normals
+
+
+def delayed(x: Array, steps: Array, *, silent: bool) -> Array:
+    """A signal that comes later by some steps, not always whole; before its start it is zero, or as at its start."""
+    whole = jnp.floor(steps).astype(int)
+    part = steps - whole
+    places = jnp.arange(x.shape[0]) - whole
+
+    def at(i: Array) -> Array:
+        inside = (i >= 0) & (i < x.shape[0])
+        found = x[jnp.clip(i, 0, x.shape[0] - 1)]
+        return jnp.where(inside.reshape(-1, *(1,) * (x.ndim - 1)), found, 0) if silent else found
+
+    return (1 - part) * at(places) + part * at(places - 1)
+
+
+def mixed(x: Array, leak: Array) -> Array:
+    """Channels (samples, channels, …) with what leaks between them, by a matrix (channels, channels) beside one."""
+    return x + jnp.einsum("ij,kj...->ki...", leak, x)
+
+
+def of_sum_and_difference(
+    x: Array, scale: Array, knobs: Knobs, normals: tuple[Array | None, Array | None]
+) -> tuple[Array, Array | None]:
+    """Partners (first and second half of the runs) read as half sum and half difference.
+
+    The amplifier of the difference takes the next power of two above its peak as its range.
+    """
+    first, second = jnp.split(x, 2, axis=2)
+    apart = (first - second) / 2
+    peak = jnp.max(jnp.abs(apart), axis=0, keepdims=True)
+    own = 2.0 ** jnp.ceil(jnp.log2(jnp.where(peak > 0, peak, 1.0)) + 1e-9)
+    middle, flags = convert((first + second) / 2, scale, knobs, normals[0])
+    half, more = convert(apart, own, {k: v for k, v in knobs.items() if k != "offset"}, normals[1])
+    both = jnp.concatenate([middle + half, middle - half], axis=2)
+    if flags is None or more is None:
+        return both, None
+    return both, jnp.tile(flags | more, (1, 1, 2, 1))

@@ -1,0 +1,447 @@
+"""Echo learning on a bench: gradients from what its converters read, the nudges it was told, and nominal energies.
+
+The learner knows the design as drawn and the interface of a bench. It knows no emulator, no state and no true
+parameter, and differentiates energies at single samples, never through time: docs/physics.md, section 11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as sla
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+
+from circuits import Design
+from circuits.state import encode
+from devices import ArgumentError, refuse_unless_positive
+from rhel_hw.bench import Bench, Description, Kind, Record, Shot
+from rhel_hw.choices import PILOTS, Choices, next_strength
+from rhel_hw.credit import credit
+from rhel_hw.lessons import Lesson
+from rhel_hw.losses import targets_of
+from rhel_hw.operations import Hold, MomentumFlip, Operation, SignFlip
+
+Array = Any
+Theta = Mapping[str, Array]
+Samples = NDArray[np.float64]
+
+NOISE_RULE = 0.16
+"""Rule of thumb for nudges on a noisy bench: the best displacement, over the spread of the state, is the cube root of
+this times the noise, by the same measure."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What calibration knows of a readout channel: true = (read − offset)/gain."""
+
+    gain: float = 1.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        refuse_unless_positive(gain=self.gain)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A gradient that was measured."""
+
+    loss: float
+    """Mean over stimuli, shots and chips."""
+    losses: Samples
+    """By chip."""
+    theta: Theta
+    """dL/dθ by parameter, dimensionless: (count,), or (count, chips) of several chips."""
+    passes: int
+    """Runs that it took on every chip."""
+    seconds: float
+    """Physical time of those."""
+    epsilon: float
+    gamma: float
+    saturated: Mapping[str, int]
+    """How many values were beyond a converter's range, by channel, drive or nudge."""
+    frozen: tuple[str, ...]
+    """Trainable parameters whose gradient the channels do not show: they count as zero, and stay as they are."""
+
+
+@dataclass(frozen=True)
+class EchoLearner(Choices):
+    """Echo learning on a bench; nudges are recorded, and the echo is made as the bench makes it."""
+
+    shots: int = 1
+    """Gradients are averaged over so many repetitions."""
+    corrections: Mapping[str, Correction] = field(default_factory=dict, hash=False)
+    """By channel."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.shots, bool) or not isinstance(self.shots, int) or self.shots < 1:
+            raise ArgumentError(f"Argument `shots` must be a whole number of at least 1, but is {self.shots!r}")
+
+    def gradient(self, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None) -> Measured:
+        """Program the parameters, dimensionless, the design's own by default, and measure the gradient there."""
+        session = Session.begin(self, bench, design, lesson, theta)
+        before = session.description
+        gamma = session.tuned() if self.gamma == "auto" else float(self.gamma)
+        strength = self.epsilon * gamma
+        free = session.free()
+        echoes = session.echoes(free, self.stencil.points, strength)
+        by_theta = session.credit(echoes, strength)
+        after = bench.describe()
+        return Measured(
+            loss=float(np.mean(free.losses)),
+            losses=free.losses.mean(axis=0),
+            theta=by_theta,
+            passes=after.passes - before.passes,
+            seconds=after.seconds - before.seconds,
+            epsilon=self.epsilon,
+            gamma=gamma,
+            saturated=session.saturated,
+            frozen=session.sight.frozen,
+        )
+
+    def tuned(self, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None) -> EchoLearner:
+        """The same with a number for an automatic γ."""
+        if self.gamma != "auto":
+            return self
+        return replace(self, gamma=Session.begin(self, bench, design, lesson, theta).tuned())
+
+
+def loss_of(bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None) -> float:
+    """Loss of a free pass alone."""
+    session = Session.begin(EchoLearner(), bench, design, lesson, theta)
+    return float(np.mean(session.free().losses))
+
+
+# What the channels show -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What of a design's state the channels of a bench show."""
+
+    design: Design
+    channels: Mapping[str, Any]
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes, in the order of the design."""
+        return tuple(self.design.assembly.coordinates.nodes)
+
+    @cached_property
+    def _to_positions(self) -> sp.csr_array:
+        """(coordinate, node): dynamic coordinates from positions in units of their domain."""
+        readout = self.design.assembly.readout.tocsc()
+        count = len(self.design.hamiltonian.names)
+        if readout.nnz == readout.shape[0] and np.all(readout.indices == np.arange(readout.shape[0])):
+            return sp.diags_array(1 / readout.data).tocsr()[:count]
+        inverse = sla.splu(readout).solve(np.eye(readout.shape[0]))
+        inverse[np.abs(inverse) < 1e-12 * np.abs(inverse).max()] = 0
+        return sp.csr_array(inverse[:count])
+
+    @cached_property
+    def _to_momenta(self) -> sp.csr_array:
+        """(coordinate, node): the same of momenta. Positions are x = R·c, so momenta are Rᵀ times those of nodes."""
+        return self.design.assembly.readout[:, : len(self.design.hamiltonian.names)].T.tocsr()
+
+    def coordinates(self, record: Mapping[str, Samples], kind: Kind) -> Samples:
+        """Dimensionless coordinates or momenta (samples, n, runs, chips) from SI by channel; unseen ones are zero."""
+        assembly = self.design.assembly
+        unit = assembly.units.momentum if kind is Kind.MOMENTUM else assembly.units.position
+        matrix = self._to_momenta if kind is Kind.MOMENTUM else self._to_positions
+        found = [(i, f"{kind}.{n}") for i, n in enumerate(self.nodes) if f"{kind}.{n}" in record]
+        if not found:
+            return np.zeros(())
+        sizes = [unit(assembly.netlist.domains[self.nodes[i]]) for i, _ in found]
+        stacked = np.stack([record[name] / size for (_, name), size in zip(found, sizes, strict=True)])
+        flat = matrix[:, [i for i, _ in found]] @ stacked.reshape(len(found), -1)
+        return np.moveaxis(flat.reshape(matrix.shape[0], *stacked.shape[1:]), 0, 1)
+
+    def seen(self, kind: Kind) -> NDArray[np.bool_]:
+        """Which coordinates, or momenta, follow from the channels."""
+        matrix = self._to_momenta if kind is Kind.MOMENTUM else self._to_positions
+        blind = np.array([f"{kind}.{n}" not in self.channels for n in self.nodes], float)
+        return np.asarray(abs(matrix) @ blind == 0)
+
+    @cached_property
+    def frozen(self) -> tuple[str, ...]:
+        """Trainable parameters whose gradient depends on something that is not seen."""
+        entries = [e for e in self.design.assembly.entries if e.trainable]
+        hidden = [np.flatnonzero(~self.seen(kind)) for kind in (Kind.POSITION, Kind.MOMENTUM)]
+        if not any(len(h) for h in hidden):
+            return ()
+        energy, n = self.design.hamiltonian, self.design.hamiltonian.size
+        keys = tuple(dict.fromkeys(e.key for e in entries))
+        rng = np.random.default_rng(0)
+        theta = self.design.theta()
+        u = np.full((1, energy.inputs, 1, 1), 0.3)
+
+        def slope(q: Samples, p: Samples) -> Samples:
+            """∂h/∂θ of one step at a trial state."""
+            state = (jnp.asarray(x[None, :, None, None]) for x in (q, p))
+            q_, p_ = state
+            found = credit(energy, MomentumFlip(), keys, theta, q_, (p_, p_), jnp.asarray(u), 0.0, jnp.ones(1))
+            return np.array([float(found[e.key][e.index]) for e in entries])
+
+        q, p = rng.normal(size=(2, n))
+        here = slope(q, p)
+        for which, places in enumerate(hidden):
+            if len(places):
+                moved = [q.copy(), p.copy()]
+                moved[which][places] += rng.normal(size=len(places))
+                there = slope(*moved)
+                here = np.where(np.abs(there - here) > 1e-9 * np.abs(here).max(initial=1e-300), np.nan, here)
+        return tuple(e.name for e, value in zip(entries, here, strict=True) if np.isnan(value))
+
+
+# One gradient -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Free:
+    """What free passes taught: loss (runs, chips), and how to nudge, (steps, targets, runs, chips), dimensionless."""
+
+    losses: Samples
+    slopes: Samples
+    """In the order of the echo."""
+
+
+@dataclass(frozen=True, eq=False)
+class Echoes:
+    """Echoes of several strengths: run e·R + r is echo e of run r."""
+
+    samples: Mapping[str, Samples]
+    """By channel, (samples, runs, chips)."""
+    nudges: Samples
+    """As commanded, (steps, targets, runs, chips), dimensionless."""
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """A learner at a bench that is programmed."""
+
+    learner: EchoLearner
+    bench: Bench
+    design: Design
+    lesson: Lesson
+    theta: Theta
+    description: Description
+    saturated: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, learner: EchoLearner, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None) -> Session:
+        """Check that bench, design and lesson fit together, and program the bench."""
+        description = bench.describe()
+        if abs(description.step_s / design.step_s - 1) > 1e-9:
+            raise ArgumentError(
+                f"Argument `bench` must have the clock of the design, {design.step_s:g} s, but has "
+                f"{description.step_s:g} s"
+            )
+        if not description.holds and isinstance(learner.protocol, Hold):
+            raise ArgumentError("Argument `protocol` must be Reprepare(): this bench cannot hold a state")
+        names = {t.name for t in design.netlist.targets}
+        if set(lesson.targets) != names:
+            raise ArgumentError(
+                f"Argument `lesson` must have the targets {sorted(names)}, but has {list(lesson.targets)}"
+            )
+        for name in names:
+            if f"target.{name}" not in description.channels:
+                raise ArgumentError(
+                    f"Argument `bench` must have channel 'target.{name}' wired, but has not: no loss can be measured"
+                )
+        for name in learner.corrections:
+            if name not in description.channels:
+                raise ArgumentError(f"Argument `corrections` must name channels, but has {name!r}")
+        given = design.theta() if theta is None else theta
+        parameters = {}
+        for e in design.assembly.entries:
+            if e.trainable and e.name in description.parameters:
+                parameters[e.name] = np.asarray(given[e.key], float)[e.index] * e.scale
+        bench.program(parameters)
+        return cls(learner, bench, design, lesson, given, description)
+
+    @cached_property
+    def sight(self) -> Sight:
+        """What the channels show."""
+        return Sight(self.design, self.description.channels)
+
+    @cached_property
+    def operation(self) -> Operation:
+        """How this bench makes an echo."""
+        return SignFlip() if self.description.operation == "sign-flip" else MomentumFlip()
+
+    @property
+    def _repeated(self) -> bool:
+        """Whether every echo has a free pass of its own."""
+        return not isinstance(self.learner.protocol, Hold)
+
+    def free(self, echoes: int | None = None) -> Free:
+        """Free passes of all stimuli and shots; as many times over as there will be echoes, if each has its own."""
+        count = len(self.learner.stencil.points) if echoes is None else echoes
+        repeats = self.learner.shots * (count if self._repeated else 1)
+        drive = {k: np.tile(v, (1, repeats)) for k, v in self.lesson.drive.items()}
+        runs = repeats * self.lesson.stimuli
+        # A shot learns the number of its runs from its waveforms, silent ones if there are no others.
+        nudge = {} if drive else {t: np.zeros((self.lesson.steps, runs)) for t in self.lesson.targets}
+        record = self._run(Shot(self.lesson.steps, drive, nudge, self.lesson.start, hold=True))
+        return Free(*self._errors(record, repeats))
+
+    def echoes(self, free: Free, points: tuple[float, ...], strength: float) -> Echoes:
+        """Echoes of all strengths in `points`, in units of `strength`, after free passes."""
+        slopes = free.slopes if self._repeated else np.tile(free.slopes, (1, 1, len(points), 1))
+        sizes = strength * np.repeat(points, self.lesson.stimuli * self.learner.shots)
+        nudges = slopes * sizes[:, None]
+        netlist, units = self.design.netlist, self.design.assembly.units
+        commanded = {
+            t.name: nudges[:, i] * units.momentum(netlist.domains[t.node]) for i, t in enumerate(netlist.targets)
+        }
+        runs = nudges.shape[2]
+        drive = {k: np.tile(v, (1, runs // v.shape[1])) for k, v in self.lesson.drive.items()}
+        return Echoes(self._run(Shot(len(nudges), drive, commanded, echo=True, paired=True)), nudges)
+
+    def _errors(self, record: Mapping[str, Samples], repeats: int) -> tuple[Samples, Samples]:
+        """Losses (runs, chips), and the slopes by which the echo is nudged, in its order."""
+        lesson, netlist = self.lesson, self.design.netlist
+        units = self.design.assembly.units
+        distances = []
+        for target in netlist.targets:
+            size = units.position(netlist.domains[target.node])
+            wanted = np.tile(lesson.targets[target.name], (1, repeats))[:, :, None]
+            read = record[f"target.{target.name}"]
+            distances.append((read[-1:] if lesson.final else read) - wanted)
+            distances[-1] = distances[-1] / size
+        distance = np.stack(distances, axis=1)
+        count = distance.shape[0] * distance.shape[1]
+        slopes = distance / count
+        if lesson.final:
+            still = np.zeros((lesson.steps - 1, *slopes.shape[1:]))
+            slopes = np.concatenate([still, slopes])
+        return np.sum(distance**2, axis=(0, 1)) / (2 * count), slopes[::-1]
+
+    def _run(self, shot: Shot) -> Mapping[str, Samples]:
+        """Samples by channel, corrected, one for every step."""
+        record = self.bench.run(shot)
+        for name, count in record.clipped.items():
+            self.saturated[name] = self.saturated.get(name, 0) + count
+        return {name: self._resampled(name, record, shot.steps) for name in record.samples}
+
+    def _resampled(self, name: str, record: Record, steps: int) -> Samples:
+        found = record.samples[name]
+        if name in self.learner.corrections:
+            known = self.learner.corrections[name]
+            found = (found - known.offset) / known.gain
+        kind = self.description.channels[name].kind
+        start, count = {Kind.POSITION: (0.5, steps), Kind.MOMENTUM: (0.0, steps + 1), Kind.TARGET: (1.0, steps)}[kind]
+        if len(found) == count:
+            return found
+        # A decimated record is filled in by cubic splines; whether that is good enough is for the gradient to show.
+        times = (start + np.arange(count)) * self.description.step_s
+        if len(found) == 1:
+            return np.broadcast_to(found, (count, *found.shape[1:])).copy()
+        return np.asarray(CubicSpline(record.times_s[name], found)(times))
+
+    # From samples to parameters --------------------------------------------------------------------------------------
+
+    def credit(self, echoes: Echoes, strength: float) -> dict[str, Array]:
+        """dL/dθ from echoes of the stencil."""
+        design, operation, count = self.design, self.operation, self.lesson.stimuli * self.learner.shots
+        n, chips = design.hamiltonian.size, self.description.chips
+        steps, _, *shape = echoes.nudges.shape
+        shape[-1] = chips
+        q = self.sight.coordinates(echoes.samples, Kind.POSITION)
+        p = self.sight.coordinates(echoes.samples, Kind.MOMENTUM)
+        q = q if q.ndim else np.zeros((steps, n, *shape))
+        p = p if p.ndim else np.zeros((steps + 1, n, *shape))
+        # Momenta are read before the nudge, which the learner knows, as it has commanded it.
+        starts = p[:-1] + np.asarray(jax.vmap(targets_of(design).transpose)(jnp.asarray(echoes.nudges)))
+        weights = self.learner.stencil.weights
+        coefficients = np.repeat([*weights, *(-w for w in weights)], count) / strength
+        keys = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
+        theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
+        if chips > 1:
+            theta = {k: v if v.ndim == 2 else jnp.repeat(v[:, None], chips, axis=1) for k, v in theta.items()}
+        found = credit(
+            design.hamiltonian, operation, keys, theta, q, (starts, p[1:]), self._inputs(shape[0]), design.step,
+            coefficients,
+        )  # fmt: skip
+        by_theta = {k: -operation.time * design.step / count * v for k, v in found.items()}
+        for name in self.sight.frozen:
+            entry = design.parameters.entries[name]
+            by_theta[entry.key] = by_theta[entry.key].at[entry.index].set(0.0)
+        return by_theta
+
+    def _inputs(self, runs: int) -> Array:
+        """Inputs of the energy in the echo, (steps, m, runs, 1)."""
+        lesson, drives = self.lesson, self.design.netlist.drives
+        silent = np.zeros((lesson.steps, lesson.stimuli))
+        waves = {d.name: lesson.drive.get(d.name, silent) for d in drives}
+        inputs = encode(self.design, waves)[::-1] if drives else jnp.zeros((lesson.steps, 0, lesson.stimuli))
+        if self.operation.conjugates:
+            inputs = jnp.asarray(self.design.hamiltonian.input_parity)[:, None] * inputs
+        return jnp.tile(inputs, (1, 1, runs // lesson.stimuli))[..., None]
+
+    # How strongly to nudge -------------------------------------------------------------------------------------------
+
+    def tuned(self) -> float:
+        """γ for the wanted displacement, found by pilot echoes.
+
+        A first pair without nudges tells the noise of the bench. It makes small displacements useless, so that the
+        wanted one is raised to the rule of thumb for the best.
+        """
+        free = self.free(2)
+        still = self._strayed(free, 0.0)
+        if np.all(still.spread == 0):
+            raise ArgumentError(
+                "Argument `gamma` must be a number here, but is 'auto': the state never moves, so it has no spread to "
+                "compare the echoes with"
+            )
+        if np.max(np.abs(free.slopes)) == 0:  # the loss is at its minimum
+            return 1.0
+        floor = still.ratio
+        wanted = max(self.learner.displacement, float((NOISE_RULE * floor) ** (1 / 3)) if floor > 1e-9 else 0.0)
+        strength = self.learner.epsilon
+        for _ in range(PILOTS):
+            free = self.free(2) if self._repeated else free
+            seen = self._strayed(free, strength).ratio
+            ratio = float(np.sqrt(seen**2 - floor**2)) if seen > 1.5 * floor else 0.0
+            following = next_strength(strength, ratio, wanted)
+            if following is None:
+                return strength / self.learner.epsilon
+            strength = following
+        raise ArgumentError(
+            f"Argument `gamma` must be a number here, but is 'auto': after {PILOTS} pilots the echoes do not stray by "
+            f"{wanted:g} of the spread of the state; another `displacement` may do"
+        )
+
+    def _strayed(self, free: Free, strength: float) -> _Stray:
+        """How far a pair of pilot echoes of ± strength goes."""
+        echoes = self.echoes(free, (1.0, -1.0), strength).samples
+        spread, apart = [], []
+        for kind in (Kind.POSITION, Kind.MOMENTUM):
+            x = self.sight.coordinates(echoes, kind)
+            if x.ndim:
+                first, second = np.split(x, 2, axis=2)
+                spread.append(np.sqrt(np.mean(np.var((first + second) / 2, axis=0))))
+                apart.append(np.sqrt(np.mean(((first - second) / 2) ** 2)))
+        return _Stray(np.array(spread), np.array(apart))
+
+
+@dataclass(frozen=True, eq=False)
+class _Stray:
+    """Spread of the state over time, and distance of two echoes from their middle; positions, then momenta."""
+
+    spread: Samples
+    displacement: Samples
+
+    @property
+    def ratio(self) -> float:
+        """Displacement over spread, whichever is larger."""
+        moving = self.spread > 0
+        return float(np.max(self.displacement[moving] / self.spread[moving]))

@@ -1,0 +1,541 @@
+"""Profiles: everything that is not ideal about a device and its bench, as data.
+
+Every field states its unit, how it is distributed and its *scope*, that is when it is drawn; all are off by default. A
+profile is read from TOML or JSON, from a design file's `[profile]`, or taken from a preset and changed.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from enum import StrEnum
+from math import inf, isinf
+from pathlib import Path
+from typing import Any
+
+from devices import ArgumentError, UnitError, nearest, to_si
+
+Read = Callable[[Any], Any]
+
+LARGEST_FILE = 1024 * 1024
+"""Bytes of a profile."""
+
+
+class Scope(StrEnum):
+    """When a number is drawn, or how long it holds."""
+
+    FIXED = "always the same"
+    CHIP = "once per chip, as made"
+    GRADIENT = "from one programming to the next"
+    PASS = "from pass to pass"
+    STEP = "at every step"
+
+
+class ProfileError(ArgumentError):
+    """A profile that is refused; `key` is the path of the setting that is at fault."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"Argument `profile.{key}` {reason}")
+        self.key, self.reason = key, reason
+
+
+# Kinds of settings ------------------------------------------------------------------------------------------------
+
+
+def knob(default: Any, read: Read, unit: str, scope: Scope, doc: str) -> Any:
+    """Field for one imperfection. `read` checks and converts what a user gives; `doc` says what it is."""
+    metadata = {"read": read, "unit": unit, "scope": scope, "doc": doc}
+    return field(default=default, metadata=metadata)
+
+
+def number(*, least: float = 0.0, most: float = inf, above: float | None = None, unit: str = "") -> Read:
+    """A quantity within limits."""
+
+    def read(value: Any) -> float:
+        if value in ("inf", inf) and isinf(most):
+            return inf
+        found = _kelvin(value) if unit == "K" else to_si(value, unit)
+        if found < least or found > most or (above is not None and found <= above):
+            low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
+            raise UnitError(
+                f"must be {low}" + ("" if isinf(most) else f" and at most {most:g}") + f", but is {found:g}"
+            )
+        return found
+
+    return read
+
+
+def _kelvin(value: Any) -> float:
+    if isinstance(value, str) and (text := value.strip()).endswith("K"):
+        scale = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}.get(text[-2:-1], 1.0)
+        value = text[: -1 if scale == 1.0 else -2].strip()
+        return to_si(value, "") * scale
+    return to_si(value, "")
+
+
+def whole(*, least: int, most: int, odd: bool = False) -> Read:
+    """A whole number within limits."""
+
+    def read(value: Any) -> int:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int)
+            or not least <= value <= most
+            or (odd and not value % 2)
+        ):
+            kind = "an odd whole number" if odd else "a whole number"
+            raise UnitError(f"must be {kind} from {least} to {most}, but is {value!r}")
+        return value
+
+    return read
+
+
+def bits() -> Read:
+    """A number of bits, or None for as many as needed."""
+    inner = whole(least=1, most=64)
+
+    def read(value: Any) -> int | None:
+        return None if value is None or value == "none" else inner(value)
+
+    return read
+
+
+def one_of(*names: str) -> Read:
+    """One of some words."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in names:
+            raise UnitError(f"must be {' or '.join(names)}, but is {value!r}{nearest(str(value), names)}")
+        return value
+
+    return read
+
+
+def list_of_names(value: Any) -> tuple[str, ...]:
+    """A list of names."""
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple)) or not all(isinstance(n, str) for n in given):
+        raise UnitError(f"must be a list of names, but is {value!r}")
+    return tuple(given)
+
+
+def by_name(inner: Read, *words: str) -> Read:
+    """A number for all, a table of numbers by name, or one of some words."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str) and value in words:
+            return value
+        if isinstance(value, Mapping):
+            return tuple(sorted((str(k), inner(v)) for k, v in value.items()))
+        if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+            return tuple((k, inner(v)) for k, v in value)
+        return inner(value)
+
+    return read
+
+
+def full_scale(*words: str) -> Read:
+    """A multiple of the nominal peak, one of some words, or a table of SI magnitudes by channel or kind."""
+
+    def read(value: Any) -> Any:
+        return by_name(number(above=0.0), *words)(value)
+
+    return read
+
+
+def matrix_or_number(value: Any) -> Any:
+    """A number, or a square matrix as rows."""
+    if isinstance(value, (list, tuple)):
+        rows = tuple(tuple(to_si(x, "") for x in row) for row in value if isinstance(row, (list, tuple)))
+        if len(rows) != len(value) or any(len(row) != len(rows) for row in rows):
+            raise UnitError("must be a number or a square matrix, as a list of rows")
+        return rows
+    return number(least=-1, most=1)(value)
+
+
+def precision(value: Any) -> str:
+    """A number format: float64, float32, bfloat16, float16, or fixed point such as Q4.20."""
+    from rhel_hw.arithmetic import format_named
+
+    if not isinstance(value, str):
+        raise UnitError(f"must be a name such as float32 or Q4.20, but is {value!r}")
+    format_named(value)
+    return value
+
+
+# Sections ---------------------------------------------------------------------------------------------------------
+
+_RELATIVE = number(most=10)
+_OF_SCALE = number(most=1)
+_ANY_OF_SCALE = number(least=-1, most=1)
+
+
+@dataclass(frozen=True)
+class Fabrication:
+    """What the chip is, other than what was drawn."""
+
+    mismatch: Any = knob(
+        0.0, by_name(_RELATIVE, "tolerance"), "relative", Scope.CHIP,
+        "normal spread of parameters about their nominal or programmed value: for all that have a usual knob or are "
+        'trained, by "element", "element.parameter", "type" or "type.parameter", or "tolerance": as the elements say',
+    )  # fmt: skip
+    bits: int | None = knob(None, bits(), "bits", Scope.FIXED, "resolution with which a parameter can be programmed")
+    range: float = knob(
+        2.0, number(above=1.0, most=1e6), "ratio", Scope.FIXED,
+        "a parameter without bounds can be programmed between its nominal value over and times this",
+    )  # fmt: skip
+    rounding: str = knob(
+        "nearest", one_of("nearest", "stochastic"), "", Scope.GRADIENT, "how programmed values meet their resolution"
+    )
+    dead: tuple[str, ...] = knob((), list_of_names, "elements", Scope.FIXED, "elements that are not there")
+    stuck: tuple[str, ...] = knob(
+        (), list_of_names, "elements", Scope.FIXED, "elements, or parameters, that stay at their nominal value"
+    )
+    parasitic: float = knob(
+        0.0, number(most=1), "relative", Scope.CHIP,
+        "normal spread of stray couplings between nodes up to two elements apart, over the root of their stiffnesses",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """How the device moves, other than as its energy says."""
+
+    substeps: int = knob(
+        1, whole(least=1, most=99, odd=True), "per sample", Scope.FIXED,
+        "integration steps per sample, odd: a real device is continuous, and the learner gets one sample a step",
+    )  # fmt: skip
+    quality: Any = knob(
+        inf, by_name(number(above=0.0)), "Q", Scope.FIXED,
+        "quality factor: of all oscillations alike, or of some elements by name or type",
+    )  # fmt: skip
+    damping: Any = knob(0.0, by_name(number()), "α", Scope.FIXED, "damping of magnets, for all or by name or type")
+    linewidth: Any = knob(
+        0.0,
+        by_name(number(unit="Hz")),
+        "Hz",
+        Scope.FIXED,
+        "linewidth of optical resonators, for all or by name or type",
+    )
+    temperature: float = knob(
+        0.0, number(unit="K"), "K", Scope.STEP, "temperature of all losses, which then shake as much as they damp"
+    )
+    thermal: str = knob(
+        "independent", one_of("independent", "common", "replayed"), "", Scope.PASS,
+        "whether every pass has thermal noise of its own, the echoes of a gradient share theirs, or echoes meet that "
+        "of their free pass again, backwards",
+    )  # fmt: skip
+    flicker: float = knob(
+        0.0, _RELATIVE, "relative", Scope.PASS, "root mean square of 1/f noise of every parameter, from pass to pass"
+    )
+    drift: float = knob(
+        0.0, _RELATIVE, "relative", Scope.PASS, "change of parameters per pass, with a normal direction for each"
+    )
+    gradient_drift: float = knob(
+        0.0, _RELATIVE, "relative", Scope.GRADIENT, "change of parameters per programming, likewise"
+    )
+    saturation: float = knob(
+        inf, number(above=0.0), "nominal peaks", Scope.FIXED, "largest position that a node can have"
+    )
+    precision: str = knob(
+        "float64", precision, "", Scope.STEP, "number format of the state: float64 to float16, bfloat16, or Qm.n"
+    )
+
+
+@dataclass(frozen=True)
+class Drive:
+    """The converters that play drive waveforms."""
+
+    bits: int | None = knob(None, bits(), "bits", Scope.STEP, "resolution")
+    full_scale: Any = knob(
+        2.0, full_scale(), "peaks", Scope.FIXED, "largest magnitude, over that of the reference waveforms, or in SI"
+    )
+    gain: float = knob(1.0, number(above=0.0), "", Scope.FIXED, "gain")
+    offset: float = knob(0.0, _ANY_OF_SCALE, "full scales", Scope.FIXED, "offset")
+    inl: float = knob(0.0, _ANY_OF_SCALE, "full scales", Scope.FIXED, "integral nonlinearity, a cubic bow")
+    noise: float = knob(0.0, _OF_SCALE, "full scales", Scope.STEP, "normal noise")
+    shared_noise: bool = knob(False, bool, "", Scope.PASS, "whether the echoes of a gradient have the same noise")
+    bandwidth: float = knob(inf, number(above=0.0, unit="Hz"), "Hz", Scope.FIXED, "corner of a first-order low pass")
+    jitter: float = knob(0.0, number(unit="s"), "s", Scope.STEP, "normal spread of the instants of conversion")
+    crosstalk: Any = knob(
+        0.0,
+        matrix_or_number,
+        "relative",
+        Scope.FIXED,
+        "what leaks from a drive to its neighbours in the list, or a matrix",
+    )
+
+
+@dataclass(frozen=True)
+class Nudge:
+    """The converters that nudge targets."""
+
+    bits: int | None = knob(None, bits(), "bits", Scope.STEP, "resolution")
+    full_scale: Any = knob(
+        "auto",
+        full_scale("auto"),
+        "SI",
+        Scope.FIXED,
+        'largest magnitude; "auto": that of the shot, as amplifiers adapt',
+    )
+    gain: float = knob(1.0, number(above=0.0), "", Scope.FIXED, "gain")
+    offset: float = knob(0.0, _ANY_OF_SCALE, "full scales", Scope.FIXED, "offset")
+    inl: float = knob(0.0, _ANY_OF_SCALE, "full scales", Scope.FIXED, "integral nonlinearity, a cubic bow")
+    noise: float = knob(0.0, _OF_SCALE, "full scales", Scope.STEP, "normal noise")
+
+
+@dataclass(frozen=True)
+class Readout:
+    """The converters that read positions and momenta."""
+
+    bits: int | None = knob(None, bits(), "bits", Scope.STEP, "resolution")
+    full_scale: Any = knob(
+        2.0, full_scale(), "peaks", Scope.FIXED, "largest magnitude, over that of the nominal response, or in SI"
+    )
+    gain: float = knob(1.0, number(above=0.0), "", Scope.FIXED, "gain")
+    gain_spread: float = knob(0.0, _RELATIVE, "relative", Scope.CHIP, "normal spread of gains from channel to channel")
+    offset: float = knob(0.0, _ANY_OF_SCALE, "full scales", Scope.FIXED, "offset")
+    inl: float = knob(0.0, _ANY_OF_SCALE, "full scales", Scope.FIXED, "integral nonlinearity, a cubic bow")
+    noise: float = knob(0.0, _OF_SCALE, "full scales", Scope.STEP, "normal noise")
+    jitter: float = knob(0.0, number(unit="s"), "s", Scope.STEP, "normal spread of the instants of sampling")
+    bandwidth: float = knob(inf, number(above=0.0, unit="Hz"), "Hz", Scope.FIXED, "corner of a first-order low pass")
+    decimation: int = knob(1, whole(least=1, most=1000), "steps", Scope.FIXED, "only every so many steps are read")
+    memory: int = knob(2**28, whole(least=1, most=2**40), "samples", Scope.FIXED, "samples per channel that fit")
+    unwired: tuple[str, ...] = knob((), list_of_names, "channels", Scope.FIXED, "channels that are not connected")
+    digitise: str = knob(
+        "separate", one_of("separate", "sum-difference"), "", Scope.FIXED,
+        "whether paired echoes are read one by one, or their sum and difference, with a range of its own",
+    )  # fmt: skip
+
+
+OPERATIONS = ("momentum-flip", "sign-flip", "polarity-switch", "parametric")
+
+
+@dataclass(frozen=True)
+class Echo:
+    """How the state is turned round."""
+
+    operation: str = knob(
+        "momentum-flip", one_of(*OPERATIONS), "", Scope.FIXED,
+        "momenta are flipped, all signs of the energy are, the polarity of vortices is, or an idler is taken",
+    )  # fmt: skip
+    gain: float = knob(
+        1.0, number(above=0.0), "", Scope.FIXED, "of the flipped momentum; parametric: of both quadratures"
+    )
+    gain_spread: float = knob(0.0, _RELATIVE, "relative", Scope.CHIP, "normal spread from coordinate to coordinate")
+    gain_noise: float = knob(0.0, _RELATIVE, "relative", Scope.PASS, "normal spread from echo to echo")
+    angle: float = knob(
+        0.0, number(least=-inf, unit="rad"), "rad", Scope.FIXED, "rotation of (q, p) that comes with it"
+    )
+    angle_spread: float = knob(0.0, number(unit="rad"), "rad", Scope.CHIP, "normal spread over coordinates")
+    angle_noise: float = knob(0.0, number(unit="rad"), "rad", Scope.PASS, "normal spread from echo to echo")
+    noise: float = knob(0.0, _OF_SCALE, "nominal peaks", Scope.PASS, "normal noise that it adds to both quadratures")
+    latency: float = knob(
+        0.0, number(unit="s"), "s", Scope.FIXED, "time before it, during which the undriven system goes on"
+    )
+    skew: float = knob(
+        0.0, number(least=-inf, unit="s"), "s", Scope.FIXED, "by which reversed drives and nudges come too late"
+    )
+    missed: float = knob(0.0, number(most=1), "probability", Scope.PASS, "that a coordinate is not turned")
+    sign_error: float = knob(
+        0.0, _RELATIVE, "relative", Scope.CHIP, "normal spread with which inverted parameters miss their negatives"
+    )
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "fabrication": Fabrication,
+    "dynamics": Dynamics,
+    "drive": Drive,
+    "nudge": Nudge,
+    "readout": Readout,
+    "echo": Echo,
+}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All imperfections of a bench. The default is ideal."""
+
+    fabrication: Fabrication = field(default_factory=Fabrication)
+    dynamics: Dynamics = field(default_factory=Dynamics)
+    drive: Drive = field(default_factory=Drive)
+    nudge: Nudge = field(default_factory=Nudge)
+    readout: Readout = field(default_factory=Readout)
+    echo: Echo = field(default_factory=Echo)
+    learning: tuple[tuple[str, Any], ...] = ()
+    """Settings of the learner that go well with it, unless a design or the user says otherwise."""
+
+    def __post_init__(self) -> None:
+        for section, kind in SECTIONS.items():
+            if not isinstance(getattr(self, section), kind):
+                raise ProfileError(section, f"must be a {kind.__name__}, but is {getattr(self, section)!r}")
+            given = getattr(self, section)
+            checked = {f.name: _read(section, f, getattr(given, f.name)) for f in fields(kind)}
+            object.__setattr__(self, section, kind(**checked))
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def preset(name: str) -> Profile:
+        """One of the profiles that ship with the package."""
+        from rhel_hw.profiles import PROFILES
+
+        if name not in PROFILES:
+            raise ProfileError("preset", f"must be a preset, but is {name!r}{nearest(name, PROFILES)}")
+        return PROFILES[name].profile
+
+    @staticmethod
+    def load(source: str | Path) -> Profile:
+        """Profile of a .toml or .json file, or a preset by name."""
+        from rhel_hw.profiles import PROFILES
+
+        if str(source) in PROFILES:
+            return Profile.preset(str(source))
+        path = Path(source)
+        readers: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".json": json.loads}
+        if path.suffix not in readers:
+            raise ArgumentError(
+                f"Argument `profile` must be a .toml or .json file or a preset, but is {str(source)!r}"
+                f"{nearest(str(source), PROFILES)}"
+            )
+        try:
+            if path.stat().st_size > LARGEST_FILE:
+                raise ArgumentError(f"Argument `profile` must be a small file, but {path} is over a mebibyte")
+            data = readers[path.suffix](path.read_text(encoding="utf-8"))
+        except OSError as problem:
+            raise ArgumentError(f"Argument `profile` cannot be read: {path}: {problem.strerror}") from None
+        except (ValueError, RecursionError) as problem:
+            if isinstance(problem, ArgumentError):
+                raise
+            raise ArgumentError(f"Argument `profile` must be {path.suffix[1:]}, but {path} is not: {problem}") from None
+        return Profile.of(data)
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Profile:
+        """Profile of tables as files have them; `preset` names one to begin with."""
+        if not isinstance(data, Mapping):
+            raise ArgumentError(f"Argument `profile` must be a table, but is {type(data).__name__}")
+        start = Profile.preset(str(data["preset"])) if "preset" in data else Profile()
+        return start.changed({k: v for k, v in data.items() if k != "preset"})
+
+    def changed(self, tables: Mapping[str, Any]) -> Profile:
+        """The same with some settings changed, as tables by section."""
+        changes: dict[str, Any] = {}
+        for section, table in tables.items():
+            known = (*SECTIONS, "learning")
+            if section not in known:
+                raise ProfileError(section, f"is no section of a profile{nearest(section, known)}")
+            if not isinstance(table, Mapping):
+                raise ProfileError(section, f"must be a table, but is {table!r}")
+            if section == "learning":
+                changes[section] = tuple(sorted({**dict(self.learning), **table}.items()))
+                continue
+            own = {f.name: f for f in fields(SECTIONS[section])}
+            for key in table:
+                if key not in own:
+                    raise ProfileError(f"{section}.{key}", f"is no setting of [{section}]{nearest(key, own)}")
+            read = {k: _read(section, own[k], v) for k, v in table.items()}
+            changes[section] = replace(getattr(self, section), **read)
+        return replace(self, **changes)
+
+    def set(self, path: str, value: Any) -> Profile:
+        """The same with one setting changed, such as ``set("readout.bits", 6)``; texts are read as in a file."""
+        section, dot, key = path.partition(".")
+        if not dot:
+            raise ProfileError(path, "must be a section and a setting, such as readout.bits")
+        return self.changed({section: {key: literal(value) if isinstance(value, str) else value}})
+
+    # Telling ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def ideal(self) -> bool:
+        """Whether nothing differs from an ideal bench."""
+        return not self.differences()
+
+    def differences(self) -> dict[str, Any]:
+        """What differs from ideal, by setting."""
+        return {f"{section}.{f.name}": value for section, f, value in self._items() if value != f.default}
+
+    def describe(self) -> list[Setting]:
+        """What differs from ideal, with unit, scope and meaning."""
+        return [
+            Setting(f"{section}.{f.name}", value, f.metadata["unit"], f.metadata["scope"], f.metadata["doc"])
+            for section, f, value in self._items()
+            if value != f.default
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What differs from ideal, as tables that `of` reads."""
+        tables: dict[str, Any] = {}
+        for path, value in self.differences().items():
+            section, key = path.split(".")
+            tables.setdefault(section, {})[key] = _plain(value)
+        if self.learning:
+            tables["learning"] = dict(self.learning)
+        return tables
+
+    def __str__(self) -> str:
+        lines = [f"{s.path} = {_shown(s.value)} ({s.unit or 'choice'}; {s.scope})" for s in self.describe()]
+        return "\n".join(lines) or "ideal"
+
+    def _items(self) -> Iterator[tuple[str, Field[Any], Any]]:
+        for section, kind in SECTIONS.items():
+            for f in fields(kind):
+                yield section, f, getattr(getattr(self, section), f.name)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One imperfection, told."""
+
+    path: str
+    value: Any
+    unit: str
+    scope: Scope
+    doc: str
+
+
+def settings() -> list[Setting]:
+    """Every setting there is, with its default."""
+    return [
+        Setting(f"{section}.{f.name}", f.default, f.metadata["unit"], f.metadata["scope"], f.metadata["doc"])
+        for section, kind in SECTIONS.items()
+        for f in fields(kind)
+    ]
+
+
+def literal(text: str) -> Any:
+    """A value as TOML has it; what is none is a text."""
+    try:
+        return tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _read(section: str, f: Field[Any], value: Any) -> Any:
+    assert f.default is not MISSING  # all knobs have one
+    if value is f.default or (type(value) is type(f.default) and value == f.default):
+        return f.default
+    try:
+        return f.metadata["read"](value)
+    except UnitError as problem:
+        text = str(problem)
+        raise ProfileError(
+            f"{section}.{f.name}", text if text.startswith("must") else f"cannot be read: {text}"
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    """Tables and infinities as files have them."""
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple) and isinstance(value[0][0], str):
+        return {k: _plain(v) for k, v in value}
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return "inf" if isinstance(value, float) and isinf(value) else value
+
+
+def _shown(value: Any) -> str:
+    plain = _plain(value)
+    return f"{plain:g}" if isinstance(plain, float) else str(plain)
