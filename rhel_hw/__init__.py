@@ -6,15 +6,21 @@ from devices.lazy import lazy
 
 if TYPE_CHECKING:
     from rhel_hw.baselines import BPTT, SPSA, Adjoint, FiniteDifferences, RHELLimit, ShuffledCredit
+    from rhel_hw.bench import Bench, Record, Shot
     from rhel_hw.blackbox import BlackBox, FreeFlight, KnobMomentum
     from rhel_hw.continuous import ContinuousAdjoint, ContinuousProblem, ContinuousRHEL
+    from rhel_hw.emulated import EmulatedBench
     from rhel_hw.excitation import band_limited
     from rhel_hw.heb import HEB
     from rhel_hw.integrators import Integrator, Leapfrog, Yoshida4, Yoshida6
+    from rhel_hw.learner import Correction, EchoLearner, Measured, OnBench
+    from rhel_hw.lessons import Lesson
     from rhel_hw.losses import FinalMSE, Loss, PooledCrossEntropy, TrajectoryMSE, targets_of
     from rhel_hw.nudging import Recorded, SelfConsistent
     from rhel_hw.operations import Centred, Hold, MomentumFlip, OneSided, Reprepare, Richardson, SignFlip
-    from rhel_hw.problem import Gradient, Problem
+    from rhel_hw.problem import Gradient, OnProblem, Problem
+    from rhel_hw.profile import Profile
+    from rhel_hw.replay import RecordingBench, ReplayBench
     from rhel_hw.rhel import RHEL
     from rhel_hw.simulation import (
         Audit,
@@ -34,15 +40,21 @@ __getattr__ = lazy(
     __name__,
     {
         "rhel_hw.baselines": ("BPTT", "SPSA", "Adjoint", "FiniteDifferences", "RHELLimit", "ShuffledCredit"),
+        "rhel_hw.bench": ("Bench", "Record", "Shot"),
         "rhel_hw.blackbox": ("BlackBox", "FreeFlight", "KnobMomentum"),
         "rhel_hw.continuous": ("ContinuousAdjoint", "ContinuousProblem", "ContinuousRHEL"),
+        "rhel_hw.emulated": ("EmulatedBench",),
         "rhel_hw.excitation": ("band_limited",),
         "rhel_hw.heb": ("HEB",),
         "rhel_hw.integrators": ("Integrator", "Leapfrog", "Yoshida4", "Yoshida6"),
+        "rhel_hw.learner": ("Correction", "EchoLearner", "Measured", "OnBench"),
+        "rhel_hw.lessons": ("Lesson",),
         "rhel_hw.losses": ("FinalMSE", "Loss", "PooledCrossEntropy", "TrajectoryMSE", "targets_of"),
         "rhel_hw.nudging": ("Recorded", "SelfConsistent"),
         "rhel_hw.operations": ("Centred", "Hold", "MomentumFlip", "OneSided", "Reprepare", "Richardson", "SignFlip"),
-        "rhel_hw.problem": ("Gradient", "Problem"),
+        "rhel_hw.problem": ("Gradient", "OnProblem", "Problem"),
+        "rhel_hw.profile": ("Profile",),
+        "rhel_hw.replay": ("RecordingBench", "ReplayBench"),
         "rhel_hw.rhel": ("RHEL",),
         "rhel_hw.simulation": (
             "Audit",
@@ -67,12 +79,16 @@ __all__ = [
     "SPSA",
     "Adjoint",
     "Audit",
+    "Bench",
     "BlackBox",
     "Centred",
     "ContinuousAdjoint",
     "ContinuousProblem",
     "ContinuousRHEL",
+    "Correction",
     "DivergedError",
+    "EchoLearner",
+    "EmulatedBench",
     "FinalMSE",
     "FiniteDifferences",
     "FreeFlight",
@@ -82,16 +98,25 @@ __all__ = [
     "Keep",
     "KnobMomentum",
     "Leapfrog",
+    "Lesson",
     "Loss",
+    "Measured",
     "MomentumFlip",
+    "OnBench",
+    "OnProblem",
     "OneSided",
     "PooledCrossEntropy",
     "Problem",
+    "Profile",
     "RHELLimit",
+    "Record",
     "Recorded",
+    "RecordingBench",
+    "ReplayBench",
     "Reprepare",
     "Richardson",
     "SelfConsistent",
+    "Shot",
     "ShuffledCredit",
     "SignFlip",
     "Teacher",

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -115,7 +114,7 @@ class Shot:
         if self.echo and self.start is not None:
             raise ArgumentError("Argument `start` must be left out of an echo, which starts from the held state")
         for name in ("drive", "nudge"):
-            object.__setattr__(self, name, MappingProxyType(self._waveforms(name)))
+            object.__setattr__(self, name, self._waveforms(name))
         runs = self.runs
         if self.paired and runs % 2:
             raise ArgumentError(f"Argument `paired` must come with an even number of runs, but there are {runs}")

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from circuits import Design
 from devices import ArgumentError, nearest
 from rhel_hw.baselines import BPTT, SPSA, Adjoint, FiniteDifferences, RHELLimit, ShuffledCredit
+from rhel_hw.bench import Bench
 from rhel_hw.blackbox import BlackBox
+from rhel_hw.learner import EchoLearner
+from rhel_hw.lessons import Lesson
 from rhel_hw.nudging import Recorded
 from rhel_hw.operations import MomentumFlip, Richardson
 from rhel_hw.problem import Estimator, Problem
@@ -77,6 +80,55 @@ def compare(
             report(done, len(names))
         results[name] = _measured(design, problem, estimators[name], exact)
     return results
+
+
+@dataclass(frozen=True, eq=False)
+class BenchCompared:
+    """Echo learning on a bench beside backpropagation through the ideal circuit."""
+
+    parameters: dict[str, float]
+    """dL/dθ of the trainable parameters in SI, mean over chips."""
+    cosines: tuple[float | None, ...]
+    """To backpropagation, by chip, in the design's own units."""
+    norm_ratios: tuple[float | None, ...]
+    passes: int
+    device_seconds: float
+    seconds: float
+    """Of computing, once compiled."""
+    epsilon: float
+    gamma: float
+    loss: float
+    saturated: dict[str, int]
+    frozen: tuple[str, ...]
+
+
+def compare_on_bench(
+    design: Design, problem: Problem, lesson: Lesson, bench: Bench, learner: EchoLearner
+) -> BenchCompared:
+    """Measure the gradient of a task on a bench, twice: the first time compiles."""
+    exact = trained(design, BPTT().gradient(problem).theta)
+    tuned = learner.tuned(bench, design, lesson)
+    tuned.gradient(bench, design, lesson)
+    start = time.perf_counter()
+    found = tuned.gradient(bench, design, lesson)
+    seconds = time.perf_counter() - start
+    entries = [e for e in design.assembly.entries if e.trainable]
+    ours = np.array([np.atleast_1d(np.asarray(found.theta[e.key], float)[e.index]) for e in entries])
+    norm = float(np.linalg.norm(exact))
+    values = {e.name: float(row.mean() / e.scale) for e, row in zip(entries, ours, strict=True)}
+    return BenchCompared(
+        values,
+        tuple(cosine(column, exact) for column in ours.T),
+        tuple(float(np.linalg.norm(column)) / norm if norm > 0 else None for column in ours.T),
+        found.passes,
+        found.seconds,
+        seconds,
+        found.epsilon,
+        found.gamma,
+        found.loss,
+        dict(found.saturated),
+        found.frozen,
+    )
 
 
 def trained(design: Design, gradient: Mapping[str, Any]) -> NDArray[np.float64]:

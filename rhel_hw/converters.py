@@ -40,15 +40,25 @@ def convert(x: Array, scale: Array, knobs: Knobs, normals: Array | None) -> tupl
     return x, None
 
 
-def low_pass(x: Array, corner: Array, step: Array) -> Array:
-    """First-order low pass along time, settled at the first value."""
-    kept = jnp.exp(-2 * jnp.pi * corner * step)
+def low_pass(x: Array, corner: Array, step: Array, *, held: bool) -> Array:
+    """First-order low pass along time, settled at the first value, exact between samples.
 
-    def follow(y: Array, value: Array) -> tuple[Array, Array]:
-        y = kept * y + (1 - kept) * value
-        return y, y
+    A signal that is held over every step, as a drive is, comes out as its mean over the step; one that goes straight
+    from sample to sample, as what is read does, as what it is at each sample.
+    """
+    delay = 1 / (2 * jnp.pi * corner * step)
+    kept = jnp.exp(-1 / delay)
 
-    return jax.lax.scan(follow, x[0] + jnp.zeros_like(kept * x[0]), x)[1]
+    def follow(carry: tuple[Array, Array], value: Array) -> tuple[tuple[Array, Array], Array]:
+        y, before = carry
+        if held:
+            return (value + kept * (y - value), value), value + delay * (1 - kept) * (y - value)
+        behind = delay * (value - before)
+        y = value - behind + kept * (y - before + behind)
+        return (y, value), y
+
+    start = x[0] + jnp.zeros_like(kept * x[0])
+    return jax.lax.scan(follow, (start, start), x)[1]
 
 
 def jittered(x: Array, spread: Array, step: Array, normals: Array) -> Array:

@@ -5,13 +5,15 @@ No dynamics here: every sample is looked at by itself, whatever device it came f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from circuits.operators import Reader
 from rhel_hw.operations import Operation
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 Array = Any
 Theta = Mapping[str, Array]
 
-CHUNK = 1 << 19
+CHUNK = 1 << 17
 """Most numbers of a state that are looked at in one go."""
 ROUNDS = 8
 """Of the search for the states where rotations begin; each is closer by the square of the angle."""
@@ -42,10 +44,31 @@ def to_parameters(energy: Energy, operation: Operation, theta: Theta, sums: Mapp
     return dict(by_theta)
 
 
+class Samples(NamedTuple):
+    """What some steps of echoes looked like, dimensionless: (steps, n, runs, chips) each."""
+
+    kicks: Array
+    """Positions where the force acted."""
+    momenta: Array
+    """At the start and at the end of every step, before the nudge there: one more of them."""
+    nudges: Array
+    """At the start of every step, (steps, targets, runs, chips), as they were commanded."""
+    inputs: Array
+    """(steps, m, runs or 1, chips or 1), as the echo has them."""
+
+
 def credit(
-    energy: Energy, operation: Operation, keys: tuple[str, ...], theta: Theta, q: Array, p: Array, u: Array,
-    step: float, coefficients: Array,
-) -> dict[str, Array]:  # fmt: skip
+    energy: Energy,
+    operation: Operation,
+    keys: tuple[str, ...],
+    theta: Theta,
+    targets: Reader,
+    samples: Callable[[slice], Samples],
+    steps: int,
+    step: float,
+    coefficients: Array,
+    chips: int = 1,
+) -> dict[str, Array]:
     """Σ coefficient·∂h/∂θ over steps and runs, by parameter: (count, chips), or (count,) if theta is the same for all.
 
     Arguments:
@@ -53,43 +76,43 @@ def credit(
         operation: how the echo was made.
         keys: parameters that are wanted.
         theta: programmed, (count,) or (count, chips).
-        q: kick points, (steps, n, runs, chips).
-        p: momenta at the start and at the end of every step, a pair of (steps, n, runs, chips): nudges act in between.
-        u: inputs as the echo has them, (steps, m, runs or 1, chips or 1).
-        step: dimensionless.
+        targets: reads the positions of targets.
+        samples: gives those of some steps; long records are looked at piece by piece.
+        steps: in all.
+        step: length of a step, dimensionless.
         coefficients: (runs,).
+        chips: side by side.
     """
     batched = any(jnp.ndim(v) == 2 for v in theta.values())
-    steps, size, runs, chips = q.shape
-    rows = max(1, min(steps, CHUNK // (size * runs * chips)))
+    rows = max(1, min(steps, CHUNK // (energy.size * len(coefficients) * chips)))
     total: dict[str, Array] = {}
     for begin in range(0, steps, rows):
-        piece = slice(begin, begin + rows)
-        taken = [_padded(x[piece], rows) for x in (q, *p, u)]
-        live = jnp.arange(rows) < steps - begin
-        found = _slopes(energy, operation, energy.moved_by(keys), dict(theta), *taken, step, coefficients, live)
-        total = found if not total else {k: v + found[k] for k, v in total.items()}
-    sums = total if batched else {k: v[:, None] if v.ndim == 1 else v for k, v in total.items()}
-    by_theta = to_parameters(energy, operation, theta, sums)
+        found = samples(slice(begin, begin + rows))
+        piece = Samples(*(_padded(x, rows + (x is found.momenta)) for x in found))
+        live = np.arange(rows) < steps - begin
+        sums = _slopes(energy, operation, energy.moved_by(keys), targets, dict(theta), piece, step, coefficients, live)
+        total = sums if not total else {k: v + sums[k] for k, v in total.items()}
+    total = total if batched else {k: v[:, None] if v.ndim == 1 else v for k, v in total.items()}
+    by_theta = to_parameters(energy, operation, theta, total)
     return {k: by_theta[k] for k in keys}
 
 
 def _padded(x: Array, rows: int) -> Array:
-    x = jnp.asarray(x)
-    return x if x.shape[0] == rows else jnp.concatenate([x, jnp.zeros((rows - x.shape[0], *x.shape[1:]), x.dtype)])
+    return x if x.shape[0] == rows else np.concatenate([x, np.zeros((rows - x.shape[0], *x.shape[1:]))])
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _slopes(
-    energy: Energy, operation: Operation, wanted: tuple[str, ...], theta: Theta, q: Array, starts: Array, ends: Array,
-    u: Array, step: Array, coefficients: Array, live: Array,
+    energy: Energy, operation: Operation, wanted: tuple[str, ...], targets: Reader, theta: Theta, samples: Samples,
+    step: Array, coefficients: Array, live: Array,
 ) -> dict[str, Array]:  # fmt: skip
     """Derivatives of the weighted energy of some steps by the wanted weights."""
     if operation.conjugates:
         theta = {k: energy.theta_parity.get(k, 1.0) * v for k, v in theta.items()} if energy.theta_parity else theta
     prepared = energy.prepare(theta)
     weights = {k: v for k, v in energy.weights(theta).items() if k in wanted}
-    q, starts, ends, u = (jnp.moveaxis(x, 0, 1) for x in (q, starts, ends, u))
+    q, p, nudges, u = (jnp.moveaxis(x, 0, 1) for x in samples)
+    starts, ends = p[:, :-1] + targets.transpose(nudges), p[:, 1:]
     u = jnp.broadcast_to(u, (u.shape[0], *q.shape[1:]))
     weight = (live[:, None] * coefficients)[:, :, None]
     length = operation.time * step

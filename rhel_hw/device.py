@@ -24,7 +24,7 @@ from rhel_hw.bench import Kind
 from rhel_hw.converters import convert, delayed, jittered, low_pass, mixed, of_sum_and_difference
 from rhel_hw.dissipation import BOLTZMANN, Bath, Noise, bath_of
 from rhel_hw.integrators import Leapfrog
-from rhel_hw.operations import Operation, SignFlip
+from rhel_hw.operations import Operation
 
 Array = Any
 State = tuple[Array, Array]
@@ -49,7 +49,9 @@ class Plan:
     latency: int
     """Steps before the turn."""
     tiles: int
-    """How many runs share thermal noise, and drive noise if that is shared."""
+    """How many runs share thermal noise."""
+    drive_tiles: int
+    """How many runs share the noise of drives."""
     again: bool
     """Whether thermal noise is that of the free pass, backwards."""
     paired: bool
@@ -94,15 +96,16 @@ def run_pass(
     shape = state[0].shape[1:]
     draw = partial(_normals, keys["chips"], shape)
     flags: dict[str, Array] = {}
-    theta = {k: (v if v.ndim == 2 else v[:, None]) * signs[k] if k in signs else v for k, v in theta.items()}
-    device = _Device.of(design, plan, theta, knobs)
-
     if plan.operation is not None:
         parity = jnp.asarray([d.parity for d in design.netlist.drives], float).reshape(-1, 1, 1)
-        idle = _inputs(design, jnp.zeros_like(waves[:1]), integrals)[0]
-        waiting = replace(plan, again=False)
-        state = device.waited(state, idle, plan.latency, knobs, partial(_thermal, waiting, keys, shape))
+        if plan.latency:
+            idle = _inputs(design, jnp.zeros_like(waves[:1]), integrals)[0]
+            waiting = replace(plan, again=False)
+            still = _Device.of(design, waiting, theta, knobs, waiting=True)
+            state = still.waited(state, idle, partial(_thermal, waiting, keys, shape))
         waves = parity * waves[::-1]
+    theta = {k: (v if v.ndim == 2 else v[:, None]) * signs[k] if k in signs else v for k, v in theta.items()}
+    device = _Device.of(design, plan, theta, knobs)
     played, marked = _played(plan, waves, knobs, draw, keys["pass"])
     if marked is not None:
         flags["drive"] = jnp.broadcast_to(marked, (*marked.shape[:2], *shape))
@@ -118,7 +121,7 @@ def run_pass(
     state, kept = device.run(state, inputs, nudges, targets, partial(_thermal, plan, keys, shape))
     if kept.clipped is not None:
         flags["state"] = kept.clipped
-    samples, more = _sampled(design, plan, device, kept, inputs, knobs, draw, keys["pass"])
+    samples, more = _sampled(design, plan, device, kept, inputs, knobs, draw, keys)
     ends = integrals + knobs["time.step_s"] * jnp.sum(played, axis=0)
     return Raw(tuple(x.astype(float) for x in state), ends, samples, flags | more)
 
@@ -181,10 +184,8 @@ def _played(plan: Plan, waves: Array, knobs: Mapping[str, Array], draw: Any, num
     own, step = _section(knobs, plan, "drive"), knobs["time.step_s"]
     sizes = waves.shape[:2]
 
-    tiles = 2 if "drive.shared_noise" in plan.on and plan.tiles == 2 else 1
-
     def drawn(index: int) -> Array:
-        return draw(DRIVEN, number, index, sizes, tiles)
+        return draw(DRIVEN, number, index, sizes, plan.drive_tiles)
 
     if "leak" in own:
         waves = mixed(waves, own["leak"])
@@ -192,7 +193,7 @@ def _played(plan: Plan, waves: Array, knobs: Mapping[str, Array], draw: Any, num
     if "jitter" in own:
         waves = jittered(waves, own["jitter"], step, drawn(1))
     if "bandwidth" in own:
-        waves = low_pass(waves, own["bandwidth"], step)
+        waves = low_pass(waves, own["bandwidth"], step, held=True)
     if plan.operation is not None and "echo.skew" in plan.on:
         waves = delayed(waves, knobs["echo.skew"] / step, silent=False)
     return waves, marked
@@ -258,11 +259,17 @@ class _Device(NamedTuple):
     limit: Array | None
 
     @classmethod
-    def of(cls, design: Design, plan: Plan, theta: Mapping[str, Array], knobs: Mapping[str, Array]) -> _Device:
+    def of(
+        cls, design: Design, plan: Plan, theta: Mapping[str, Array], knobs: Mapping[str, Array], *,
+        waiting: bool = False,
+    ) -> _Device:  # fmt: skip
+        """As a pass has it, or as it waits before the turn: in steps that make up the latency, and time runs on."""
         hamiltonian, dtype = design.hamiltonian, plan.format.dtype
         prepared = hamiltonian.prepare(theta)
-        time = plan.operation.time if plan.operation is not None else 1.0
+        time = plan.operation.time if plan.operation is not None and not waiting else 1.0
         step = jnp.asarray(design.step, float) / plan.substeps
+        if waiting:
+            step = step * knobs["echo.latency"] / knobs["time.step_s"] / plan.latency
         bath = None
         if hamiltonian.lossy:
             energy = None
@@ -294,7 +301,8 @@ class _Device(NamedTuple):
                 clipped = jnp.abs(q) > self.limit
                 q = jnp.clip(q, -self.limit, self.limit)
             if plan.format.fixed:
-                clipped = (jnp.abs(q) >= plan.format.largest) | (jnp.abs(p) >= plan.format.largest)
+                beyond = (jnp.abs(q) >= plan.format.largest) | (jnp.abs(p) >= plan.format.largest)
+                clipped = beyond if clipped is None else clipped | beyond
                 top = plan.format.largest - 2.0**-plan.format.fraction
                 q, p = jnp.clip(q, -top, top), jnp.clip(p, -top, top)
             end = None if targets is None else targets(q)
@@ -306,19 +314,15 @@ class _Device(NamedTuple):
         momenta = jnp.concatenate([momenta, state[1][None]])
         return state, _Kept(kicks, momenta, ends, clipped)
 
-    def waited(self, state: State, idle: Array, steps: int, knobs: Mapping[str, Array], thermal: Any) -> State:
+    def waited(self, state: State, idle: Array, thermal: Any) -> State:
         """The state after the latency, undriven."""
-        if steps == 0:
-            return state
-        length = knobs["echo.latency"] / knobs["time.step_s"] / steps
-        forward = -1.0 if isinstance(self.plan.operation, SignFlip) else 1.0  # before the turn time runs on
-        going = self._replace(step=_cast(forward * self.step * length, self.plan.format.dtype))
-        idle = _cast(idle, self.plan.format.dtype)
+        steps, dtype = self.plan.latency, self.plan.format.dtype
+        idle = _cast(idle, dtype)
 
         def advance(carry: State, i: Array) -> tuple[State, None]:
-            return going._step(carry, idle, i, steps, thermal)[0], None  # noise of its own: indices go on from there
+            return self._step(carry, idle, i, steps, thermal)[0], None  # noise of its own: indices go on from there
 
-        start = tuple(_cast(x, self.plan.format.dtype) for x in state)
+        start = tuple(_cast(x, dtype) for x in state)
         return jax.lax.scan(advance, start, WAITING + jnp.arange(steps))[0]
 
     def _step(self, state: State, u: Array, i: Array, steps: int, thermal: Any) -> tuple[State, Array]:
@@ -363,7 +367,7 @@ def _cast(tree: Any, dtype: str) -> Any:
 
 def _sampled(
     design: Design, plan: Plan, device: _Device, kept: _Kept, inputs: Array, knobs: Mapping[str, Array], draw: Any,
-    number: Array,
+    keys: Mapping[str, Array],
 ) -> tuple[dict[str, Array], dict[str, Array]]:  # fmt: skip
     """What the readout makes of the kept states: samples by kind, and flags where they were beyond the range."""
     assembly, hamiltonian = design.assembly, design.hamiltonian
@@ -388,25 +392,30 @@ def _sampled(
         signals[Kind.TARGET] = (kept.ends.astype(float) * np.array(sizes).reshape(-1, 1, 1))[:, list(plan.targets)]
     own, step = _section(knobs, plan, "readout"), knobs["time.step_s"]
     spread = own.pop("gain_spread", None)
+    # One draw for all channels: drawing is most of what there is to compile.
+    whole = (inputs.shape[0] + 1, sum(x.shape[1] for x in signals.values()))
+    drawn = {n: draw(READ, keys["pass"], i, whole) for i, n in enumerate(("jitter", "noise")) if n in own}
     samples, flags, first = {}, {}, 0
-    for place, (kind, x) in enumerate(signals.items()):
+    for kind, x in signals.items():
         scale, sizes = knobs[f"scale.{kind}"], x.shape[:2]
+        mine = slice(first, first + sizes[1])
         if "jitter" in own:
-            x = jittered(x, own["jitter"], step, draw(READ, number, 10 * place, sizes))
+            x = jittered(x, own["jitter"], step, drawn["jitter"][: sizes[0], mine])
         if "bandwidth" in own:
-            x = low_pass(x, own["bandwidth"], step)
+            x = low_pass(x, own["bandwidth"], step, held=False)
         if plan.decimation > 1:
             start = {Kind.POSITION: 0, Kind.MOMENTUM: 0, Kind.TARGET: plan.decimation - 1}[Kind(kind)]
             x = x[start :: plan.decimation]
             sizes = x.shape[:2]
         if spread is not None:
-            x = x * (1 + spread[first : first + sizes[1]])
+            x = x * (1 + spread[mine])
         first += sizes[1]
-        noisy = "noise" in own
-        normals = draw(READ, number, 10 * place + 1, sizes) if noisy else None
+        normals = drawn["noise"][: sizes[0], mine] if "noise" in own else None
         if plan.paired:
-            one, other = (None, None) if normals is None else jnp.split(normals, 2, axis=2)
-            samples[str(kind)], marked = of_sum_and_difference(x, scale, own, (one, other))
+            lanes = (*sizes, -1, len(keys["chips"]))  # runs apart from chips, also where the program has them in one
+            one, other = (None, None) if normals is None else jnp.split(normals.reshape(lanes), 2, axis=2)
+            both, marked = of_sum_and_difference(x.reshape(lanes), scale, own, (one, other))
+            samples[str(kind)], marked = both.reshape(x.shape), None if marked is None else marked.reshape(x.shape)
         else:
             samples[str(kind)], marked = convert(x, scale, own, normals)
         if marked is not None:

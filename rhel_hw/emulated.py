@@ -149,14 +149,14 @@ class EmulatedBench:
             self._held = None
         return self._record(raw, runs)
 
-    def resume(self, passes: int, programmings: int, seconds: float) -> None:
-        """Go on as a bench that has made that many passes: the same numbers are drawn as would have been."""
-        self._passes, self._programmings, self._seconds, self._held = passes, programmings, seconds, None
+    def progress(self) -> dict[str, float]:
+        """How far it has come, for `resume`."""
+        return {"passes": self._passes, "programmings": self._programmings, "seconds": self._seconds}
 
-    @property
-    def programmings(self) -> int:
-        """How often it was programmed."""
-        return self._programmings
+    def resume(self, progress: Mapping[str, float]) -> None:
+        """Go on as a bench that has come so far: the same numbers are drawn as would have been."""
+        self._passes, self._programmings = int(progress["passes"]), int(progress["programmings"])
+        self._seconds, self._held = float(progress["seconds"]), None
 
     # What it is made of ----------------------------------------------------------------------------------------------
 
@@ -209,6 +209,11 @@ class EmulatedBench:
         if not self._made.hamiltonian.lossy:
             on.discard("dynamics.temperature")
         return frozenset(on)
+
+    def _felt(self, shot: Shot) -> frozenset[str]:
+        """Those of them that a shot can feel, so that programs of free passes are found again."""
+        idle = (*(() if shot.echo else ("echo.",)), *(() if shot.nudge else ("nudge.",)))
+        return frozenset(path for path in self._on if not path.startswith(idle))
 
     @cached_property
     def _all_channels(self) -> dict[str, tuple[Kind, str]]:
@@ -276,20 +281,21 @@ class EmulatedBench:
         for name, channel in self._channels.items():
             by_kind[channel.kind].append(aims[name] if channel.kind is Kind.TARGET else nodes[channel.node])
         thermal = self.profile.dynamics.thermal
-        shared = thermal == "common" or self.profile.drive.shared_noise
-        tiles = 2 if shot.echo and shared and shot.paired else 1
+        partners = 2 if shot.echo and shot.paired else 1
+        tiles = partners if thermal == "common" else 1
         again = thermal == "replayed" and held is not None
         if again and held is not None:
             tiles = runs // held.runs
         latency = ceil(self.profile.echo.latency / self.design.step_s - 1e-9) if shot.echo else 0
         return Plan(
-            on=self._on,
+            on=self._felt(shot),
             substeps=self.profile.dynamics.substeps,
             format=self._format,
             operation=self._operation if shot.echo else None,
             parametric=self.profile.echo.operation == "parametric",
             latency=latency,
             tiles=tiles,
+            drive_tiles=partners if self.profile.drive.shared_noise else 1,
             again=again,
             paired=shot.paired and self.profile.readout.digitise == "sum-difference",
             positions=tuple(by_kind[Kind.POSITION]),
@@ -337,11 +343,10 @@ class EmulatedBench:
             state = tuple(laid(jnp.tile(x, (1, copies, 1)), 1) for x in held.state)
             integrals = laid(jnp.tile(held.integrals, (1, copies if held.integrals.shape[1] > 1 else 1, 1)), 1)
         signs = {}
-        if shot.echo and "echo.sign_error" in plan.on:
+        if isinstance(plan.operation, SignFlip) and "echo.sign_error" in plan.on:
             signs = self._sign_errors(runs if flat else 1)
         key = jax.random.key(self.seed)
-        common = self._programmings if plan.tiles == 2 else self._passes
-        source = held.number if plan.again and held is not None else common
+        source = held.number if plan.again and held is not None else self._passes
         chip_keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.asarray(chips.numbers))
         raw: Raw = run_pass(
             made, plan, targets_of(made) if made.netlist.targets else None,
@@ -378,7 +383,7 @@ class EmulatedBench:
 
     def _knobs(self, shot: Shot) -> dict[str, Array]:
         """Numbers of all that is on, with ranges and spreads; the last axis is that of chips, where it has one."""
-        profile, made, on = self.profile, self._made, self._on
+        profile, made, on = self.profile, self._made, self._felt(shot)
         units, domains = made.assembly.units, made.netlist.domains
         found: dict[str, Any] = {}
         for path in on:
@@ -395,7 +400,7 @@ class EmulatedBench:
         own = [d.name for d in made.netlist.drives]
         scales = [full_scale(profile.drive.full_scale, (n,), driven[n]) for n in own]
         found["scale.drive"] = np.array(scales).reshape(-1, 1, 1)
-        if profile.nudge.full_scale != "auto":
+        if "nudge.full_scale" in on:
             targets = made.netlist.targets
             sizes = np.array([units.momentum(domains[t.node]) for t in targets])
             absolute = [full_scale(profile.nudge.full_scale, (t.name,), 1.0) for t in targets]

@@ -6,12 +6,11 @@ parameter, and differentiates energies at single samples, never through time: do
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
@@ -22,16 +21,17 @@ from scipy.interpolate import CubicSpline
 from circuits import Design
 from circuits.state import encode
 from devices import ArgumentError, refuse_unless_positive
-from rhel_hw.bench import Bench, Description, Kind, Record, Shot
+from rhel_hw.bench import Bench, Description, Kind, Limits, Record, Shot
 from rhel_hw.choices import PILOTS, Choices, next_strength
-from rhel_hw.credit import credit
+from rhel_hw.credit import Samples, credit
 from rhel_hw.lessons import Lesson
 from rhel_hw.losses import targets_of
 from rhel_hw.operations import Hold, MomentumFlip, Operation, SignFlip
+from rhel_hw.training import Found
 
 Array = Any
 Theta = Mapping[str, Array]
-Samples = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 NOISE_RULE = 0.16
 """Rule of thumb for nudges on a noisy bench: the best displacement, over the spread of the state, is the cube root of
@@ -55,7 +55,7 @@ class Measured:
 
     loss: float
     """Mean over stimuli, shots and chips."""
-    losses: Samples
+    losses: Floats
     """By chip."""
     theta: Theta
     """dL/dθ by parameter, dimensionless: (count,), or (count, chips) of several chips."""
@@ -120,6 +120,45 @@ def loss_of(bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = 
     return float(np.mean(session.free().losses))
 
 
+@dataclass(eq=False)
+class OnBench:
+    """Gradients for training, measured on a bench of one chip; an automatic γ is found once, at the start."""
+
+    bench: Bench
+    design: Design
+    lesson: Lesson
+    learner: EchoLearner
+
+    def __post_init__(self) -> None:
+        if (chips := self.bench.describe().chips) != 1:
+            raise ArgumentError(f"Argument `bench` must have one chip to be trained, but has {chips}")
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """What the bench can be programmed to."""
+        return self.bench.describe().parameters
+
+    def __call__(self, theta: Theta) -> Found:
+        """Loss and gradient at these parameters."""
+        before = self.bench.describe()
+        self.learner = self.learner.tuned(self.bench, self.design, self.lesson, theta)
+        found = self.learner.gradient(self.bench, self.design, self.lesson, theta)
+        after = self.bench.describe()
+        passes, seconds = after.passes - before.passes, after.seconds - before.seconds
+        return Found(found.loss, found.theta, passes, seconds, found.saturated, found.frozen)
+
+    def state(self) -> dict[str, Any]:
+        """γ, and how far an emulated bench has come; a real one is where it is."""
+        known = getattr(self.bench, "progress", None)
+        return {"gamma": self.learner.gamma, "bench": None if known is None else known()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.learner = replace(self.learner, gamma=state["gamma"])
+        if state["bench"] is not None:
+            self.bench.resume(state["bench"])  # type: ignore[attr-defined]
+
+
 # What the channels show -------------------------------------------------------------------------------------------
 
 
@@ -151,18 +190,36 @@ class Sight:
         """(coordinate, node): the same of momenta. Positions are x = R·c, so momenta are Rᵀ times those of nodes."""
         return self.design.assembly.readout[:, : len(self.design.hamiltonian.names)].T.tocsr()
 
-    def coordinates(self, record: Mapping[str, Samples], kind: Kind) -> Samples:
+    def coordinates(self, record: Mapping[str, Floats], kind: Kind) -> Floats:
         """Dimensionless coordinates or momenta (samples, n, runs, chips) from SI by channel; unseen ones are zero."""
+        terms = [(row, name, weight) for row, name, weight in self._terms[kind] if name in record]
+        if not terms:
+            return np.zeros(())
+        example, written = record[terms[0][1]], set()
+        count = self.design.hamiltonian.size
+        # Most coordinates are read by one channel: written once, without a first pass of zeros.
+        whole = {row for row, _, _ in terms} == set(range(count))
+        result = (np.empty if whole else np.zeros)((example.shape[0], count, *example.shape[1:]))
+        for row, name, weight in terms:
+            if row in written:
+                result[:, row] += weight * record[name]
+            else:
+                np.multiply(record[name], weight, out=result[:, row])
+                written.add(row)
+        return result
+
+    @cached_property
+    def _terms(self) -> dict[Kind, list[tuple[int, str, float]]]:
+        """Coordinate, channel and weight, wherever a coordinate is read from a channel, by kind."""
+        return {kind: self._terms_of(kind) for kind in (Kind.POSITION, Kind.MOMENTUM)}
+
+    def _terms_of(self, kind: Kind) -> list[tuple[int, str, float]]:
         assembly = self.design.assembly
         unit = assembly.units.momentum if kind is Kind.MOMENTUM else assembly.units.position
-        matrix = self._to_momenta if kind is Kind.MOMENTUM else self._to_positions
-        found = [(i, f"{kind}.{n}") for i, n in enumerate(self.nodes) if f"{kind}.{n}" in record]
-        if not found:
-            return np.zeros(())
-        sizes = [unit(assembly.netlist.domains[self.nodes[i]]) for i, _ in found]
-        stacked = np.stack([record[name] / size for (_, name), size in zip(found, sizes, strict=True)])
-        flat = matrix[:, [i for i, _ in found]] @ stacked.reshape(len(found), -1)
-        return np.moveaxis(flat.reshape(matrix.shape[0], *stacked.shape[1:]), 0, 1)
+        matrix = (self._to_momenta if kind is Kind.MOMENTUM else self._to_positions).tocoo()
+        sizes = [unit(assembly.netlist.domains[n]) for n in self.nodes]
+        pairs = zip(*matrix.coords, matrix.data, strict=True)
+        return [(int(row), f"{kind}.{self.nodes[i]}", float(weight) / sizes[i]) for row, i, weight in pairs]
 
     def seen(self, kind: Kind) -> NDArray[np.bool_]:
         """Which coordinates, or momenta, follow from the channels."""
@@ -181,24 +238,23 @@ class Sight:
         keys = tuple(dict.fromkeys(e.key for e in entries))
         rng = np.random.default_rng(0)
         theta = self.design.theta()
-        u = np.full((1, energy.inputs, 1, 1), 0.3)
+        u, targets = np.full((1, energy.inputs, 1, 1), 0.3), targets_of(self.design)
+        still = np.zeros((1, targets.rows, 1, 1))
 
-        def slope(q: Samples, p: Samples) -> Samples:
+        def slope(q: Floats, p: Floats) -> Floats:
             """∂h/∂θ of one step at a trial state."""
-            state = (jnp.asarray(x[None, :, None, None]) for x in (q, p))
-            q_, p_ = state
-            found = credit(energy, MomentumFlip(), keys, theta, q_, (p_, p_), jnp.asarray(u), 0.0, jnp.ones(1))
+            state = Samples(q[None, :, None, None], np.stack([p, p])[:, :, None, None], still, u)
+            found = credit(energy, MomentumFlip(), keys, theta, targets, lambda _: state, 1, 0.0, jnp.ones(1))
             return np.array([float(found[e.key][e.index]) for e in entries])
 
         q, p = rng.normal(size=(2, n))
-        here = slope(q, p)
+        here, hurt = slope(q, p), np.zeros(len(entries), bool)
         for which, places in enumerate(hidden):
             if len(places):
                 moved = [q.copy(), p.copy()]
                 moved[which][places] += rng.normal(size=len(places))
-                there = slope(*moved)
-                here = np.where(np.abs(there - here) > 1e-9 * np.abs(here).max(initial=1e-300), np.nan, here)
-        return tuple(e.name for e, value in zip(entries, here, strict=True) if np.isnan(value))
+                hurt |= np.abs(slope(*moved) - here) > 1e-9 * np.abs(here).max()
+        return tuple(e.name for e, depends in zip(entries, hurt, strict=True) if depends)
 
 
 # One gradient -----------------------------------------------------------------------------------------------------
@@ -208,8 +264,8 @@ class Sight:
 class Free:
     """What free passes taught: loss (runs, chips), and how to nudge, (steps, targets, runs, chips), dimensionless."""
 
-    losses: Samples
-    slopes: Samples
+    losses: Floats
+    slopes: Floats
     """In the order of the echo."""
 
 
@@ -217,9 +273,9 @@ class Free:
 class Echoes:
     """Echoes of several strengths: run e·R + r is echo e of run r."""
 
-    samples: Mapping[str, Samples]
+    samples: Mapping[str, Floats]
     """By channel, (samples, runs, chips)."""
-    nudges: Samples
+    nudges: Floats
     """As commanded, (steps, targets, runs, chips), dimensionless."""
 
 
@@ -306,7 +362,7 @@ class Session:
         drive = {k: np.tile(v, (1, runs // v.shape[1])) for k, v in self.lesson.drive.items()}
         return Echoes(self._run(Shot(len(nudges), drive, commanded, echo=True, paired=True)), nudges)
 
-    def _errors(self, record: Mapping[str, Samples], repeats: int) -> tuple[Samples, Samples]:
+    def _errors(self, record: Mapping[str, Floats], repeats: int) -> tuple[Floats, Floats]:
         """Losses (runs, chips), and the slopes by which the echo is nudged, in its order."""
         lesson, netlist = self.lesson, self.design.netlist
         units = self.design.assembly.units
@@ -325,14 +381,14 @@ class Session:
             slopes = np.concatenate([still, slopes])
         return np.sum(distance**2, axis=(0, 1)) / (2 * count), slopes[::-1]
 
-    def _run(self, shot: Shot) -> Mapping[str, Samples]:
+    def _run(self, shot: Shot) -> Mapping[str, Floats]:
         """Samples by channel, corrected, one for every step."""
         record = self.bench.run(shot)
         for name, count in record.clipped.items():
             self.saturated[name] = self.saturated.get(name, 0) + count
         return {name: self._resampled(name, record, shot.steps) for name in record.samples}
 
-    def _resampled(self, name: str, record: Record, steps: int) -> Samples:
+    def _resampled(self, name: str, record: Record, steps: int) -> Floats:
         found = record.samples[name]
         if name in self.learner.corrections:
             known = self.learner.corrections[name]
@@ -352,30 +408,38 @@ class Session:
     def credit(self, echoes: Echoes, strength: float) -> dict[str, Array]:
         """dL/dθ from echoes of the stencil."""
         design, operation, count = self.design, self.operation, self.lesson.stimuli * self.learner.shots
-        n, chips = design.hamiltonian.size, self.description.chips
-        steps, _, *shape = echoes.nudges.shape
-        shape[-1] = chips
-        q = self.sight.coordinates(echoes.samples, Kind.POSITION)
-        p = self.sight.coordinates(echoes.samples, Kind.MOMENTUM)
-        q = q if q.ndim else np.zeros((steps, n, *shape))
-        p = p if p.ndim else np.zeros((steps + 1, n, *shape))
-        # Momenta are read before the nudge, which the learner knows, as it has commanded it.
-        starts = p[:-1] + np.asarray(jax.vmap(targets_of(design).transpose)(jnp.asarray(echoes.nudges)))
-        weights = self.learner.stencil.weights
-        coefficients = np.repeat([*weights, *(-w for w in weights)], count) / strength
+        chips, weights = self.description.chips, self.learner.stencil.weights
         keys = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
         theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
         if chips > 1:
             theta = {k: v if v.ndim == 2 else jnp.repeat(v[:, None], chips, axis=1) for k, v in theta.items()}
+        coefficients = np.repeat([*weights, *(-w for w in weights)], count) / strength
         found = credit(
-            design.hamiltonian, operation, keys, theta, q, (starts, p[1:]), self._inputs(shape[0]), design.step,
-            coefficients,
+            design.hamiltonian, operation, keys, theta, targets_of(design), self._samples(echoes), len(echoes.nudges),
+            design.step, coefficients, chips,
         )  # fmt: skip
         by_theta = {k: -operation.time * design.step / count * v for k, v in found.items()}
         for name in self.sight.frozen:
             entry = design.parameters.entries[name]
             by_theta[entry.key] = by_theta[entry.key].at[entry.index].set(0.0)
         return by_theta
+
+    def _samples(self, echoes: Echoes) -> Callable[[slice], Samples]:
+        """What some steps of the echoes looked like; what no channel shows is zero."""
+        sight, n = self.sight, self.design.hamiltonian.size
+        inputs = self._inputs(echoes.nudges.shape[2])
+
+        def of(steps: slice) -> Samples:
+            more = slice(steps.start, steps.stop + 1)
+            q = sight.coordinates({k: v[steps] for k, v in echoes.samples.items()}, Kind.POSITION)
+            p = sight.coordinates({k: v[more] for k, v in echoes.samples.items()}, Kind.MOMENTUM)
+            nudges = echoes.nudges[steps]
+            shape = (n, nudges.shape[2], self.description.chips)
+            q = q if q.ndim else np.zeros((len(nudges), *shape))
+            p = p if p.ndim else np.zeros((len(nudges) + 1, *shape))
+            return Samples(q, p, nudges, inputs[steps])
+
+        return of
 
     def _inputs(self, runs: int) -> Array:
         """Inputs of the energy in the echo, (steps, m, runs, 1)."""
@@ -437,8 +501,8 @@ class Session:
 class _Stray:
     """Spread of the state over time, and distance of two echoes from their middle; positions, then momenta."""
 
-    spread: Samples
-    displacement: Samples
+    spread: Floats
+    displacement: Floats
 
     @property
     def ratio(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from devices import ArgumentError, nearest, refuse_unless_positive
+from rhel_hw.bench import Limits
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
 from rhel_hw.losses import Loss
 from rhel_hw.simulation import DivergedError, conform, method_of
+from rhel_hw.training import Found
 
 Array = Any
 State = tuple[Array, Array]
@@ -111,6 +113,35 @@ class Estimator(Protocol):
     def program(self, problem: Problem) -> Program:
         """The compiled part of it."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class OnProblem:
+    """Gradients for training, by any estimator on a problem; an automatic γ is found once, at the start."""
+
+    problem: Problem
+    estimator: Estimator
+    limits: Mapping[str, Limits] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
+    """The estimator with its γ, once there is one."""
+
+    def __call__(self, theta: Mapping[str, Array]) -> Found:
+        """Loss and gradient at these parameters."""
+        problem, pilots = replace(self.problem, theta=theta), 0
+        if "estimator" not in self.found:
+            tune = getattr(self.estimator, "tuned", None)
+            self.found["estimator"], pilots = (self.estimator, 0) if tune is None else tune(problem)
+        gradient = self.found["estimator"].gradient(problem)
+        return Found(float(gradient.loss), gradient.theta, gradient.passes + pilots)
+
+    def state(self) -> dict[str, Any]:
+        """γ, as far as it was found."""
+        return {"gamma": getattr(self.found.get("estimator"), "gamma", None)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the γ that was found."""
+        if state["gamma"] is not None:
+            self.found["estimator"] = replace(self.estimator, gamma=state["gamma"])  # type: ignore[type-var]
 
 
 class Parts(NamedTuple):

@@ -477,7 +477,7 @@ class Profile:
         return tables
 
     def __str__(self) -> str:
-        lines = [f"{s.path} = {_shown(s.value)} ({s.unit or 'choice'}; {s.scope})" for s in self.describe()]
+        lines = [f"{s.path} = {shown(s.value)} ({s.unit or 'choice'}; {s.scope})" for s in self.describe()]
         return "\n".join(lines) or "ideal"
 
     def _items(self) -> Iterator[tuple[str, Field[Any], Any]]:
@@ -536,6 +536,7 @@ def _plain(value: Any) -> Any:
     return "inf" if isinstance(value, float) and isinf(value) else value
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value for people."""
     plain = _plain(value)
     return f"{plain:g}" if isinstance(plain, float) else str(plain)

@@ -10,8 +10,11 @@ from typing import Any
 from circuits import DesignError, Netlist
 from circuits.findings import Finding, error
 from devices import ArgumentError, nearest
+from rhel_hw.choices import Choices
+from rhel_hw.learner import EchoLearner
 from rhel_hw.nudging import Recorded, SelfConsistent
 from rhel_hw.operations import Centred, Hold, MomentumFlip, OneSided, Reprepare, Richardson, SignFlip
+from rhel_hw.profile import Profile, ProfileError
 from rhel_hw.rhel import RHEL
 from rhel_hw.tasks import Teacher
 from rhel_hw.training import Training
@@ -27,10 +30,42 @@ CHOICES: Mapping[str, Mapping[str, Any]] = {
 TASKS = {"teacher": Teacher}
 
 
+BENCH_ONLY = ("shots",)
+"""Settings that mean something on a bench only; on an ideal circuit all shots are alike."""
+IDEAL_ONLY = ("operation", "nudging")
+"""Settings of the ideal circuit: a bench makes its echo as its profile says, and nudges are recorded."""
+
+
 def learning(netlist: Netlist, changes: Mapping[str, Any] | None = None) -> RHEL:
     """The learner that a design asks for, with some settings changed by name."""
-    learner: RHEL = _read("learning", netlist, changes, [f.name for f in fields(RHEL)], _learner)
+    keys = [f.name for f in fields(RHEL)]
+    learner: RHEL = _read("learning", netlist, changes, [*keys, *BENCH_ONLY], _learner)
     return learner
+
+
+def bench_learning(netlist: Netlist, profile: Profile, changes: Mapping[str, Any] | None = None) -> EchoLearner:
+    """The same for a bench: what its profile recommends counts where neither design nor changes say otherwise."""
+    own = netlist.settings.get("learning", {})
+    given = {**dict(profile.learning), **own, **{k: v for k, v in (changes or {}).items() if v is not None}}
+    for key, default in (("operation", "momentum-flip"), ("nudging", "recorded")):
+        if given.get(key, default) != default and not (key == "operation" and given[key] == profile.echo.operation):
+            reason = f"{given[key]!r} is for the ideal circuit: on a bench echoes are made as its profile says"
+            raise DesignError([error(f"learning.{key}", reason, "remove it, or set profile.echo.operation")])
+    kept = {k: v for k, v in given.items() if k not in IDEAL_ONLY}
+    keys = [f.name for f in fields(EchoLearner) if f.name != "corrections"]
+    learner: EchoLearner = _read("learning", netlist.replace(settings={}), kept, keys, _bench_learner)
+    return learner
+
+
+def profile(netlist: Netlist, source: str | None = None, changes: Mapping[str, str] | None = None) -> Profile:
+    """The profile that a design asks for, or the one of a file or preset, with some settings changed by path."""
+    try:
+        found = Profile.load(source) if source is not None else Profile.of(netlist.settings.get("profile", {}))
+        for path, value in (changes or {}).items():
+            found = found.set(path, value)
+    except ProfileError as problem:
+        raise DesignError([error(f"profile.{problem.key}", problem.reason, "see `rhel-hw profiles`")]) from None
+    return found
 
 
 def task(netlist: Netlist, changes: Mapping[str, Any] | None = None) -> Teacher:
@@ -47,9 +82,9 @@ def training(netlist: Netlist, changes: Mapping[str, Any] | None = None) -> Trai
     return found
 
 
-def described(learner: RHEL) -> dict[str, Any]:
+def described(learner: Choices) -> dict[str, Any]:
     """A learner as a design file would have it."""
-    given = {f.name: getattr(learner, f.name) for f in fields(RHEL)}
+    given = {f.name: getattr(learner, f.name) for f in fields(learner) if f.name != "corrections"}
     names = {key: {v: k for k, v in choices.items()} for key, choices in CHOICES.items()}
     return {k: names[k][v] if k in names else v for k, v in given.items()}
 
@@ -76,8 +111,16 @@ def _read(
 
 
 def _learner(given: dict[str, Any]) -> RHEL:
-    chosen = {k: _choice("learning", k, v) if k in CHOICES else v for k, v in given.items()}
-    return RHEL(**chosen)
+    _bench_learner({k: v for k, v in given.items() if k in BENCH_ONLY})
+    return RHEL(**_chosen({k: v for k, v in given.items() if k not in BENCH_ONLY}))
+
+
+def _bench_learner(given: dict[str, Any]) -> EchoLearner:
+    return EchoLearner(**_chosen(given))
+
+
+def _chosen(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _choice("learning", k, v) if k in CHOICES else v for k, v in given.items()}
 
 
 def _choice(section: str, key: str, name: Any) -> Any:

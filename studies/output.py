@@ -1,38 +1,5 @@
 """Files written whole or not at all."""
 
-from __future__ import annotations
+from rhel_hw.files import folder, write_atomically
 
-import os
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-from devices import ArgumentError
-
-
-def folder(path: Path) -> Path:
-    """The folder `path`, made if need be; refused where a file is in the way or writing is forbidden."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise ArgumentError(
-            f"Argument `--out` must be a folder, but {path} cannot be used: {problem.strerror}"
-        ) from None
-    if not os.access(path, os.W_OK):
-        raise ArgumentError(f"Argument `--out` must be a folder that can be written, but {path} cannot")
-    return path
-
-
-def write_atomically(path: Path, write: Callable[[Any], object]) -> Path:
-    """Call `write` with a binary file beside `path`, and move it there when it is complete."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            write(stream)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
+__all__ = ["folder", "write_atomically"]

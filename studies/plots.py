@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +90,17 @@ def learning(design: Design, problem: Problem, trained: Trained) -> Figure:
     return figure
 
 
+def losses(curves: Mapping[str, Sequence[float]]) -> Figure:
+    """Losses of several ways to train, over the moves."""
+    figure, (axis,) = _figure(1)
+    for colour, (name, values) in zip((COLOURS[0], "#777777", COLOURS[1], *COLOURS[2:]), curves.items(), strict=False):
+        axis.semilogy(np.arange(len(values)), values, color=colour, lw=1.5, label=name)
+    axis.set_ylabel("loss")
+    axis.set_xlabel("moves of the parameters")
+    _legend(axis)
+    return figure
+
+
 def _in_brackets(unit: str) -> str:
     return f"\n({unit})" if unit else ""
 
@@ -99,7 +111,7 @@ def _figure(rows: int, *, shared: bool = True) -> tuple[Figure, Any]:
 
     figure = Figure(figsize=(7.2, 1.1 + 2.1 * rows), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, 1, sharex=shared)
+    axes = np.atleast_1d(figure.subplots(rows, 1, sharex=shared))
     for axis in axes:
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)

@@ -20,6 +20,7 @@ _SECTIONS: Mapping[str, Any] = {
     "targets": {"node": str},
     "initial": {"positions": dict, "momenta": dict},
     "time": {"step": (float, int), "steps": int},
+    "profile": object,
     "learning": object,
     "task": object,
     "training": object,
@@ -88,5 +89,7 @@ def _toml(value: Any) -> str:
             + '"'
         )
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(v)}" for key, v in value.items()) + " }"
+        return "{ " + ", ".join(f"{note_key(key)} = {_toml(v)}" for key, v in value.items()) + " }"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, Iterable) else repr(value)

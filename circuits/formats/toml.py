@@ -39,6 +39,7 @@ SECTIONS = {
     "targets": None,
     "initial": ("positions", "momenta", "velocities"),
     "time": ("step", "steps"),
+    "profile": None,
     "learning": None,
     "task": None,
     "training": None,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rhel_hw.cli.benches import profiles, train
 from rhel_hw.cli.common import print_json
 from rhel_hw.cli.demo import demo, gallery
 from rhel_hw.cli.designs import check, simulate
@@ -18,7 +19,7 @@ from rhel_hw.cli.studies import benchmark, study
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, invoke_without_command=True
 )
-for command in (demo, gallery, elements, presets, check, simulate, gradient, study, benchmark):
+for command in (demo, gallery, elements, presets, profiles, check, simulate, gradient, train, study, benchmark):
     app.command()(command)
 
 

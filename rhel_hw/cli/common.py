@@ -18,6 +18,12 @@ DesignArgument = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for files; made if need be.")]
 IntegratorOption = Annotated[str, typer.Option(help="leapfrog, yoshida4 or yoshida6.")]
+ProfileOption = Annotated[
+    str | None, typer.Option("--profile", help="Profile of the bench: a .toml or .json file, or a preset.")
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="One setting of the profile, such as readout.bits=6; may be repeated.")
+]
 PrecisionOption = Annotated[str, typer.Option(help="float64 or float32.")]
 
 
@@ -57,7 +63,7 @@ def choice(option: str, name: str, choices: dict[str, Any]) -> Any:
 
 
 class progress:  # noqa: N801 (a function to its users)
-    """A progress bar on a terminal, nothing elsewhere: a context that gives a report(done, total)."""
+    """A progress bar on a terminal, nothing elsewhere: a context that gives a report(done, total[, loss])."""
 
     def __init__(self, what: str, unit: str = "steps") -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -67,25 +73,44 @@ class progress:  # noqa: N801 (a function to its users)
             TextColumn(what),
             BarColumn(),
             TextColumn("{task.completed}/{task.total} " + unit),
+            TextColumn("{task.description}"),
             TimeRemainingColumn(),
         )
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
 
-    def __enter__(self) -> Callable[[int, int], None] | None:
+    def __enter__(self) -> Callable[..., None] | None:
         if not self._shown:
             return None
         self._bar.start()
         task = self._bar.add_task("", total=None)
-        return lambda done, total: self._bar.update(task, completed=done, total=total)
+
+        def report(done: int, total: int, loss: float | None = None) -> None:
+            words = "" if loss is None else f"loss {loss:.3g}"
+            self._bar.update(task, completed=done, total=total, description=words)
+
+        return report
 
     def __exit__(self, *_: object) -> None:
         if self._shown:
             self._bar.stop()
 
 
+def changes_of(settings: list[str] | None) -> dict[str, str]:
+    """Changes of a profile from `path=value` texts."""
+    from devices import ArgumentError
+
+    changes = {}
+    for text in settings or ():
+        path, equals, value = text.partition("=")
+        if not equals or not path.strip():
+            raise ArgumentError(f"Argument `--set` must read like readout.bits=6, but is {text!r}")
+        changes[path.strip()] = value.strip()
+    return changes
+
+
 def save(figure: Any, out: Path, name: str) -> Path:
     """Write a figure as PNG, whole or not at all."""
-    from studies.output import folder, write_atomically
+    from rhel_hw.files import folder, write_atomically
 
     return write_atomically(folder(out) / name, lambda stream: figure.savefig(stream, format="png"))
 

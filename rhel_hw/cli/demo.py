@@ -1,7 +1,8 @@
-"""The command that shows what this is about, on a built-in design."""
+"""The command that does the main job end to end on a built-in design, and the list of those designs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,101 +10,282 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress, save, use_float64
+from rhel_hw.cli.common import (
+    JsonOption,
+    OutOption,
+    ProfileOption,
+    choice,
+    print_json,
+    progress,
+    save,
+    use_float64,
+)
 
 if TYPE_CHECKING:
     from circuits import Design
+    from rhel_hw.compare import BenchCompared
+    from rhel_hw.profile import Profile
+    from rhel_hw.simulation import Trajectory
+    from rhel_hw.tasks import Teacher
+    from rhel_hw.training import Trained
+
+ON_BENCH, IDEAL, CONTROL = "echo, on bench", "BPTT, ideal", "shuffled control"
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """What the demo found."""
+
+    design: Design
+    profile: Profile
+    forward: Trajectory
+    return_error: float
+    gradient: BenchCompared
+    trained: dict[str, Trained]
+    ideal_losses: dict[str, float]
+    """Of the trained parameters on the ideal circuit."""
 
 
 def demo(
-    design: Annotated[str, typer.Option(help="A built-in design: see `rhel-hw gallery`.")] = "toy",
+    design: Annotated[str, typer.Option(help="A built-in design: see `rhel-hw gallery`.")] = "lc-toy",
+    profile: ProfileOption = "bench-8bit",
     out: OutOption = Path("demo"),
     as_json: JsonOption = False,
 ) -> None:
-    """Compile a built-in design, run it, flip the momenta, watch it come back, and let it learn by echo."""
+    """Put a built-in design on a bench, let it learn by echo what a hidden circuit does, and report."""
     from circuits import Netlist
     from circuits.gallery import GALLERY
     from rhel_hw import settings
-    from rhel_hw.compare import compare
     from rhel_hw.excitation import band_limited
+    from rhel_hw.files import folder
     from rhel_hw.simulation import return_error, reverse, simulate_design
-    from studies.output import folder
-    from studies.plots import learning, reversal
+    from studies.plots import learning, losses, reversal
 
     use_float64()
     choice("--design", design, dict.fromkeys(GALLERY))
-    folder(out)
     netlist = Netlist.load(design)
+    used, task = settings.profile(netlist, profile), settings.task(netlist)
+    folder(out)
     compiled = netlist.compile()
-    learner, task = settings.learning(netlist, {"gamma": "auto"}), settings.task(netlist)
     forward = simulate_design(compiled, band_limited(compiled, seed=task.seed, amplitude=task.amplitude))
     backward = reverse(forward)
+    gradient, trained = _learnt(compiled, used, task)
     problem = task.problem(compiled)
-    found = compare(compiled, problem, ["rhel"], learner)["rhel"]
-    with progress("training", "moves") as report:
-        trained = settings.training(netlist).run(compiled, problem, learner, report=report)
-    files = [
-        save(reversal(compiled, forward, backward), out, f"{design}.png"),
-        save(learning(compiled, problem, trained), out, f"{design}-learning.png"),
-    ]
-    result: dict[str, Any] = {
-        "design": netlist.name,
-        "coordinates": list(compiled.hamiltonian.names),
-        "elements": len(netlist.elements),
-        "trainable": len(compiled.parameters.trainable_names),
-        "frequencies_hz": compiled.frequencies_hz.tolist(),
-        "step_s": compiled.step_s,
-        "steps": forward.steps,
-        "relative_energy_error": forward.audit.relative_error,
-        "return_error": return_error(forward, backward),
-        "range_used": {v.element: v.used for v in forward.validity},
-        "gradient": {"cosine_to_bptt": found.cosine_to_bptt, "passes": found.passes},
+    shown = _Shown(
+        compiled,
+        used,
+        forward,
+        return_error(forward, backward),
+        gradient,
+        trained,
+        {name: _ideal_loss(problem, t.theta) for name, t in trained.items()},
+    )
+    pictures = {
+        "echo": reversal(compiled, forward, backward),
+        "learning": learning(compiled, problem, trained[ON_BENCH]),
+        "losses": losses({name: t.losses for name, t in trained.items()}),
+    }
+    files = [save(figure, out, f"{design}-{name}.png") for name, figure in pictures.items()]
+    files.append(_report(shown, pictures, out / "report.html"))
+    if as_json:
+        print_json(_document(shown, files))
+        return
+    _print(shown, files)
+
+
+def _learnt(design: Design, profile: Profile, task: Teacher) -> tuple[BenchCompared, dict[str, Trained]]:
+    """The first gradient on the bench, and three ways to train."""
+    from rhel_hw import settings
+    from rhel_hw.baselines import BPTT, ShuffledCredit
+    from rhel_hw.compare import compare_on_bench
+    from rhel_hw.emulated import EmulatedBench
+    from rhel_hw.learner import OnBench
+    from rhel_hw.problem import OnProblem
+
+    netlist, problem, lesson = design.netlist, task.problem(design), task.lesson(design)
+    training = settings.training(netlist)
+    learner = settings.bench_learning(netlist, profile, {"gamma": "auto"})
+    ideal = settings.learning(netlist, {"gamma": "auto"}).tuned(problem)[0]
+
+    def bench() -> EmulatedBench:
+        return EmulatedBench(design, profile, reference=lesson.drive or None)
+
+    measures: dict[str, Any] = {
+        ON_BENCH: OnBench(bench(), design, lesson, learner),
+        IDEAL: OnProblem(problem, BPTT()),
+        CONTROL: OnProblem(problem, ShuffledCredit(ideal)),
+    }
+    trained = {}
+    for name, measure in measures.items():
+        with progress(name, "moves") as report:
+            trained[name] = training.run(design, problem.theta, measure, report=report)
+    return compare_on_bench(design, problem, lesson, bench(), measures[ON_BENCH].learner), trained
+
+
+def _ideal_loss(problem: Any, theta: Any) -> float:
+    from rhel_hw.baselines import BPTT
+
+    return float(BPTT().gradient(replace(problem, theta=theta)).loss)
+
+
+def _document(shown: _Shown, files: list[Path]) -> dict[str, Any]:
+    design, gradient = shown.design, shown.gradient
+    return {
+        "design": design.netlist.name,
+        "coordinates": list(design.hamiltonian.names),
+        "elements": len(design.netlist.elements),
+        "trainable": len(design.parameters.trainable_names),
+        "frequencies_hz": design.frequencies_hz.tolist(),
+        "step_s": design.step_s,
+        "steps": shown.forward.steps,
+        "profile": shown.profile.to_dict(),
+        "relative_energy_error": shown.forward.audit.relative_error,
+        "return_error": shown.return_error,
+        "range_used": {v.element: v.used for v in shown.forward.validity},
+        "gradient": {
+            "cosine_to_bptt": gradient.cosines[0],
+            "norm_ratio": gradient.norm_ratios[0],
+            "passes": gradient.passes,
+            "gamma": gradient.gamma,
+            "saturated": gradient.saturated,
+        },
         "training": {
-            "losses": list(trained.losses),
-            "improvement": trained.improvement,
-            "passes": trained.passes,
-            "seconds": trained.seconds,
+            name: {
+                "losses": list(t.losses),
+                "ideal_loss": shown.ideal_losses[name],
+                "improvement": t.improvement,
+                "passes": t.passes,
+                "device_seconds": t.device_seconds,
+                "seconds": t.seconds,
+                "ended": t.ended,
+                "saturated": dict(t.saturated),
+            }
+            for name, t in shown.trained.items()
         },
         "files": [str(file) for file in files],
     }
-    if as_json:
-        print_json(result)
-        return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for key, value in _lines(compiled, result):
-        table.add_row(f"[bold]{key}[/bold]  ", value)
-    Console(highlight=False).print(table)
 
 
-def _lines(design: Design, result: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the demo found, for people."""
-    lines = [
-        ("design", f"{result['design']}: {result['elements']} elements, {result['trainable']} trainable"),
-        ("modes", _band(result["frequencies_hz"])),
-        ("run", f"{result['steps']} steps of {result['step_s']:.3g} s, driven by band-limited noise"),
+def _rows(shown: _Shown) -> list[tuple[str, ...]]:
+    """One row for each way to train."""
+    first = next(iter(shown.trained.values())).losses[0]
+    return [
         (
-            "energy audit",
-            f"change that the drive does not explain: {result['relative_energy_error']:.1e} of the largest energy",
-        ),
-        ("echo", f"flipped and run back, it returns to its start within {result['return_error']:.1e}"),
+            name,
+            f"{t.losses[0]:.3g}",
+            f"{t.best:.3g}",
+            f"{shown.ideal_losses[name]:.3g}",
+            _factor(first / shown.ideal_losses[name]),
+            f"{t.passes}",
+            f"{t.device_seconds * 1e3:.3g} ms" if t.device_seconds else "–",
+            f"{t.seconds:.1f} s",
+        )
+        for name, t in shown.trained.items()
     ]
-    if result["range_used"]:
-        element, used = next(iter(result["range_used"].items()))
-        lines.append(("validity", f"{element} uses most of its range: {used:.2g}"))
-    gradient, training = result["gradient"], result["training"]
+
+
+COLUMNS = ("trained by", "loss", "best read", "on ideal", "lower", "passes", "device", "computing")
+
+
+def _facts(shown: _Shown) -> list[tuple[str, str]]:
+    design, gradient = shown.design, shown.gradient
+    lines = [
+        (
+            "design",
+            f"{design.netlist.name}: {len(design.netlist.elements)} elements, "
+            f"{len(design.parameters.trainable_names)} trainable",
+        ),
+        ("modes", _band(design.frequencies_hz.tolist())),
+        ("run", f"{shown.forward.steps} steps of {design.step_s:.3g} s, driven by band-limited noise"),
+        ("echo", f"ideal, flipped and run back, it returns to its start within {shown.return_error:.1e}"),
+    ]
+    if shown.forward.validity:
+        used = shown.forward.validity[0]
+        lines.append(("validity", f"{used.element} uses most of its range: {used.used:.2g}"))
     lines += [
+        ("bench", ", ".join(f"{k} = {v}" for k, v in shown.profile.differences().items()) or "ideal"),
         (
             "gradient",
-            f"by echoes, {gradient['passes']} passes: cosine to backpropagation {gradient['cosine_to_bptt']:.9f}",
+            f"on the bench, {gradient.passes} passes: cosine to backpropagation {gradient.cosines[0] or 0:.4f}, "
+            f"norm {gradient.norm_ratios[0] or 0:.3f} of it",
         ),
-        (
-            "learning",
-            f"{len(training['losses']) - 1} moves, {training['seconds']:.1f} s: loss {training['losses'][0]:.3g} to "
-            f"{min(training['losses']):.3g}, {training['improvement']:.3g} times lower",
-        ),
-        *(("figure", file) for file in result["files"]),
     ]
+    counts = {k: v for t in shown.trained.values() for k, v in t.saturated.items()}
+    if counts:
+        lines.append(("beyond range", ", ".join(f"{k} {v} times" for k, v in counts.items())))
     return lines
+
+
+def _print(shown: _Shown, files: list[Path]) -> None:
+    console = Console(highlight=False)
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    for key, value in _facts(shown):
+        facts.add_row(f"[bold]{key}[/bold]  ", value)
+    console.print(facts)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, column in enumerate(COLUMNS):
+        table.add_column(column, justify="right" if i else "left")
+    for row in _rows(shown):
+        table.add_row(*row)
+    console.print(table)
+    for file in files:
+        console.print(f"wrote {file}")
+
+
+def _report(shown: _Shown, pictures: dict[str, Any], path: Path) -> Path:
+    from importlib.metadata import version
+
+    from rhel_hw.profile import shown as told
+    from studies.report import Numbers, Paragraph, Picture, Section, write
+    from studies.report import Table as Rows
+
+    bench, gradient, name = shown.trained[ON_BENCH], shown.gradient, shown.design.netlist.name
+    lower = bench.losses[0] / shown.ideal_losses[ON_BENCH]
+    numbers = Numbers(
+        [
+            (_factor(lower), "lower loss after training on the bench"),
+            (f"{gradient.cosines[0] or 0:.4f}", "cosine of its first gradient to backpropagation"),
+            (f"{bench.passes}", "passes of the device"),
+            (f"{bench.device_seconds * 1e3:.3g} ms", "physical time of those"),
+        ]
+    )
+    imperfections = Rows(
+        ["setting", "value", "drawn", "what it is"],
+        [(s.path, f"{told(s.value)} {s.unit}".strip(), str(s.scope), s.doc) for s in shown.profile.describe()],
+    )
+    sections = [
+        Section("", [numbers]),
+        Section(
+            "What was done",
+            [
+                Paragraph(
+                    "A netlist was compiled into a Hamiltonian and put on an emulated bench. A hidden circuit of the "
+                    "same topology, with other values, gave the answers to learn. The learner played drives, had the "
+                    "state turned round, nudged the echo, and saw nothing but what the converters read."
+                ),
+                Rows(["", ""], _facts(shown)),
+            ],
+        ),
+        Section(
+            "What it came to",
+            [
+                Rows(COLUMNS, _rows(shown), numeric=range(1, len(COLUMNS))),
+                Picture(pictures["losses"], "Loss on the bench, by exact gradients, and by the control."),
+                Picture(pictures["learning"], "What the targets should do, did before training, and do after it."),
+            ],
+        ),
+        Section(
+            "The bench",
+            [imperfections if shown.profile.describe() else Paragraph("Nothing differs from ideal.")],
+        ),
+        Section("The echo", [Picture(pictures["echo"], "The ideal circuit, run forward, and back after the flip.")]),
+    ]
+    lead = f"{name}, trained by echo learning on a bench that is no better than it is."
+    return write(path, "A circuit that learns by echo", lead, sections, f"rhel-hw {version('rhel-hw')}")
+
+
+def _factor(value: float) -> str:
+    return f"{value:,.0f}×" if value >= 100 else f"{value:.3g}×"
 
 
 def _band(frequencies: list[float]) -> str:

@@ -126,7 +126,7 @@ def _of_settings(netlist: Netlist) -> list[Finding]:
     if netlist.settings:
         from rhel_hw import settings
 
-        for read in (settings.learning, settings.task, settings.training):
+        for read in (settings.profile, settings.learning, settings.task, settings.training):
             try:
                 read(netlist)
             except DesignError as problem:

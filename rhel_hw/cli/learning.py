@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +15,9 @@ from rhel_hw.cli.common import (
     IntegratorOption,
     JsonOption,
     PrecisionOption,
+    ProfileOption,
+    SetOption,
+    changes_of,
     integrator_named,
     precision_named,
     print_json,
@@ -25,7 +28,9 @@ from rhel_hw.cli.common import (
 
 if TYPE_CHECKING:
     from circuits import Design
-    from rhel_hw.compare import Compared
+    from rhel_hw.compare import BenchCompared, Compared
+    from rhel_hw.problem import Problem
+    from rhel_hw.profile import Profile
     from rhel_hw.tasks import Teacher
 
 MOST_PARAMETERS = 40
@@ -54,11 +59,15 @@ def gradient(
     seed: Annotated[int | None, typer.Option(help="Seed of teacher and stimulus.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Number of steps; the design's own by default.")] = None,
     step: Annotated[str | None, typer.Option(help='Time step such as "5 ps"; the design\'s own by default.')] = None,
+    profile: ProfileOption = None,
+    settings_: SetOption = None,
+    chips: Annotated[int, typer.Option(min=1, help="Number of chips of a bench, side by side.")] = 1,
+    shots: Annotated[int | None, typer.Option(min=1, help="Repetitions averaged on a bench.")] = None,
     integrator: IntegratorOption = "leapfrog",
     precision: PrecisionOption = "float64",
     as_json: JsonOption = False,
 ) -> None:
-    """Find the gradient of a design's task by echo learning, beside other methods."""
+    """Find the gradient of a design's task by echo learning, beside other methods; with a profile, also on a bench."""
     from circuits import Netlist
     from rhel_hw import settings
     from rhel_hw.compare import compare
@@ -67,13 +76,19 @@ def gradient(
     method, dtype = integrator_named(integrator), precision_named(precision)
     netlist = Netlist.load(design)
     choices = {"stencil": stencil, "operation": operation, "nudging": nudging, "protocol": protocol}
-    learner = settings.learning(netlist, {"epsilon": epsilon, "gamma": _gamma(gamma), **choices})
+    changes = {"epsilon": epsilon, "gamma": number_or_auto(gamma), **choices}
+    learner = settings.learning(netlist, changes)
     task = settings.task(netlist, {"spread": spread, "drive": drive, "loss": loss, "batch": batch, "seed": seed})
     compiled = netlist.compile(step=step, steps=steps)
     names = [m.strip() for m in methods.split(",") if m.strip()]
     with progress("comparing", "methods") as report:
         problem = task.problem(compiled, integrator=method, dtype=dtype)
         results = compare(compiled, problem, names, learner, report=report)
+        on_bench = None
+        if profile is not None or settings_ or "profile" in netlist.settings:
+            used = settings.profile(netlist, profile, changes_of(settings_))
+            own = {k: v for k, v in changes.items() if k not in settings.IDEAL_ONLY}
+            on_bench = _on_bench(compiled, task, problem, used, {**own, "shots": shots}, chips)
     if as_json:
         print_json(
             {
@@ -86,13 +101,48 @@ def gradient(
                 "step_s": compiled.step_s,
                 "units": {e.name: f"1/({e.unit})" if e.unit else "1" for e in compiled.assembly.entries if e.trainable},
                 "methods": {name: asdict(result) for name, result in results.items()},
+                "bench": None if on_bench is None else {"profile": used.to_dict(), "chips": chips, **asdict(on_bench)},
             }
         )
         return
     _print(compiled, task, results)
+    if on_bench is not None:
+        _print_bench(used, on_bench)
 
 
-def _gamma(text: str | None) -> float | str | None:
+def _on_bench(
+    design: Design, task: Teacher, problem: Problem, profile: Profile, changes: dict[str, Any], chips: int
+) -> BenchCompared:
+    from rhel_hw import settings
+    from rhel_hw.compare import compare_on_bench
+    from rhel_hw.emulated import EmulatedBench
+
+    learner = settings.bench_learning(design.netlist, profile, changes)
+    lesson = task.lesson(design)
+    bench = EmulatedBench(design, profile, seed=task.seed, chips=chips, reference=lesson.drive or None)
+    return compare_on_bench(design, problem, lesson, bench, learner)
+
+
+def _print_bench(profile: Profile, found: BenchCompared) -> None:
+    console = Console(highlight=False)
+    known = [c for c in found.cosines if c is not None]
+    spread = f"{known[0]:.6f}" if len(known) == 1 else f"{min(known):.4f} to {max(known):.4f} over {len(known)} chips"
+    console.print("\n[bold]on a bench[/bold]")
+    for line in str(profile).splitlines():
+        console.print(f"  {escape(line)}")
+    console.print(f"nudging: ε = {found.epsilon:g}, γ = {found.gamma:.4g}; loss {found.loss:.6g}")
+    console.print(f"cosine to BPTT of the ideal circuit: {spread if known else 'none, the gradient vanishes'}")
+    console.print(
+        f"{found.passes} passes and {found.device_seconds:.3g} s on every chip, {found.seconds:.3g} s of computing"
+    )
+    for name, count in found.saturated.items():
+        console.print(f"[yellow]warning[/]: {escape(name)} was beyond its range {count} times")
+    if found.frozen:
+        console.print(f"[yellow]warning[/]: not shown by any wired channel: {', '.join(found.frozen)}")
+
+
+def number_or_auto(text: str | None) -> float | str | None:
+    """γ from an option."""
     from devices import ArgumentError
 
     if text is None or text == "auto":

@@ -2,9 +2,18 @@
 
 import sys
 
+import jax
 import pytest
 
 from rhel_hw.cli import main
+
+
+@pytest.fixture(scope="module")
+def quick_compiler():
+    """Programs of a module that runs many small ones once: they are compiled faster, and run more slowly."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

@@ -309,22 +309,38 @@ def test_a_file_in_the_way_is_refused(call, tmp_path):
 # Demo ------------------------------------------------------------------------------------------------------------
 
 
-def test_demo_comes_back_to_its_start_and_learns(call, tmp_path):
+def test_demo_learns_on_a_bench_and_reports(call, tmp_path):
+    """The main job end to end: an 8-bit bench, beside exact gradients and a control that must fail."""
     result = json.loads(call("demo", "--out", "shown", "--json"))
     assert result["return_error"] < 1e-12  # 2000 steps of rounding at 1e-16
-    assert result["coordinates"] == [f"x{i}" for i in range(1, 7)]
-    assert result["trainable"] == 27
+    assert result["trainable"] == 21
+    assert result["profile"]["readout"]["bits"] == 8
     assert result["relative_energy_error"] < 0.01
-    assert result["gradient"]["cosine_to_bptt"] > 1 - 1e-9
-    assert result["training"]["improvement"] > 10
-    assert files(tmp_path) == sorted(result["files"]) == ["shown/toy-learning.png", "shown/toy.png"]
-    for file in result["files"]:
+    assert result["gradient"]["cosine_to_bptt"] > 0.99
+    bench, exact, control = result["training"].values()
+    assert bench["losses"][0] / bench["ideal_loss"] > 100
+    assert exact["losses"][0] / exact["ideal_loss"] > 100
+    assert control["losses"][0] / control["ideal_loss"] < 2
+    assert sum(run["seconds"] for run in result["training"].values()) < 90
+    names = [*(f"shown/lc-toy-{name}.png" for name in ("echo", "learning", "losses")), "shown/report.html"]
+    assert files(tmp_path) == sorted(result["files"]) == sorted(names)
+    for file in names[:-1]:
         assert (tmp_path / file).read_bytes().startswith(PNG)
+    page = (tmp_path / names[-1]).read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 3
+    assert "http" not in page  # nothing from outside
+    for words in ("six coupled LC oscillators", "readout.bits", "shuffled control", "once per chip"):
+        assert words in page
 
 
-def test_demo_tells_people_what_it_did(call, tmp_path):
-    text = call("demo", "--design", "mixed")
-    for words in ("mixed modes", "8 trainable", "it returns to its start within", "times lower", "demo/mixed.png"):
+def test_demo_tells_people_what_it_did(call, monkeypatch):
+    """On another family, with a few moves only."""
+    from rhel_hw import settings
+    from rhel_hw.training import Training
+
+    monkeypatch.setattr(settings, "training", lambda *_: Training(steps=2, rate=0.02))
+    text = call("demo", "--design", "mixed", "--profile", "bench-12bit")
+    for words in ("mixed modes", "8 trainable", "it returns to its start within", "echo, on bench", "report.html"):
         assert words in text
 
 

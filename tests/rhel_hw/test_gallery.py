@@ -4,7 +4,7 @@ import pytest
 
 from circuits import Netlist
 from circuits.gallery import GALLERY
-from rhel_hw import band_limited, return_error, reverse, settings, simulate_design
+from rhel_hw import OnProblem, band_limited, return_error, reverse, settings, simulate_design
 
 FAMILIES = ("lc-toy", "josephson-ladder", "ring-lattice", "kerr-chain", "spin-chain", "vortex-array", "mixed")
 
@@ -20,8 +20,8 @@ def test_it_comes_back_and_learns(name):
     run = simulate_design(design, band_limited(design, seed=task.seed, amplitude=task.amplitude))
     assert return_error(run, reverse(run)) < 1e-12
     assert all(used.valid for used in run.validity), run.validity[:1]
-    trained = settings.training(netlist).run(
-        design, task.problem(design), settings.learning(netlist, {"gamma": "auto"})
-    )
+    problem = task.problem(design)
+    measure = OnProblem(problem, settings.learning(netlist, {"gamma": "auto"}))
+    trained = settings.training(netlist).run(design, problem.theta, measure)
     assert trained.improvement >= 10
     assert trained.seconds < 60

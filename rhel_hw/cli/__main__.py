@@ -1,0 +1,5 @@
+"""`python -m rhel_hw.cli`."""
+
+from rhel_hw.cli import main
+
+main()

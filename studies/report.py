@@ -1,0 +1,131 @@
+"""Reports: one self-contained HTML page with tables and figures, no external resources."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rhel_hw.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --dim: #5b6570; --line: #d6dbe1; --page: #ffffff; --good: #00795a; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ec; --dim: #9aa4ae; --line: #3a424b; --page: #15191e; --good: #3fc79f; }
+  img { background: #ffffff; border-radius: 6px; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 62rem; padding: 2.5rem 1.25rem 4rem; background: var(--page); color: var(--ink);
+       font: 16px/1.55 system-ui, "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 .4rem; }
+h2 { font-size: 1.15rem; margin: 2.4rem 0 .6rem; padding-top: .9rem; border-top: 1px solid var(--line); }
+p.lead { color: var(--dim); margin: 0 0 1.2rem; }
+.numbers { display: flex; flex-wrap: wrap; gap: 1rem 2.4rem; margin: 1.2rem 0; }
+.numbers div { min-width: 8rem; }
+.numbers b { display: block; font-size: 1.6rem; font-weight: 600; color: var(--good); }
+.numbers span { color: var(--dim); font-size: .9rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .3rem 1.1rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { font-weight: 600; }
+td.n, th.n { text-align: right; }
+img { max-width: 100%; height: auto; display: block; }
+figure { margin: 1rem 0; }
+figcaption { color: var(--dim); font-size: .9rem; margin-top: .3rem; }
+footer { margin-top: 3rem; color: var(--dim); font-size: .85rem; }
+"""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Some words."""
+
+    text: str
+
+    def html(self) -> str:
+        """As HTML."""
+        return f"<p>{escape(self.text)}</p>"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A few figures that matter, each with what it is."""
+
+    items: Sequence[tuple[str, str]]
+
+    def html(self) -> str:
+        """As HTML."""
+        cells = "".join(f"<div><b>{escape(value)}</b><span>{escape(what)}</span></div>" for value, what in self.items)
+        return f'<div class="numbers">{cells}</div>'
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of texts; numbers stand to the right."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[int] = ()
+    """Places of columns of numbers."""
+
+    def html(self) -> str:
+        """As HTML."""
+        head = "".join(self._cell("th", i, text) for i, text in enumerate(self.columns))
+        body = "".join(
+            "<tr>" + "".join(self._cell("td", i, text) for i, text in enumerate(row)) + "</tr>" for row in self.rows
+        )
+        return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+    def _cell(self, tag: str, place: int, text: str) -> str:
+        return f"<{tag}{' class=n' if place in self.numeric else ''}>{escape(text)}</{tag}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A figure with a caption."""
+
+    figure: Figure
+    caption: str
+
+    def html(self) -> str:
+        """As HTML, the picture inside."""
+        stream = BytesIO()
+        self.figure.savefig(stream, format="png")
+        data = base64.b64encode(stream.getvalue()).decode()
+        alt = escape(self.caption, quote=True)
+        source = f"data:image/png;base64,{data}"
+        return f'<figure><img src="{source}" alt="{alt}"><figcaption>{escape(self.caption)}</figcaption></figure>'
+
+
+Block = Paragraph | Numbers | Table | Picture
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with what belongs to it."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+def write(path: Path, title: str, lead: str, sections: Iterable[Section], footer: str) -> Path:
+    """Write a page, whole or not at all."""
+    body = "".join(
+        (f"<h2>{escape(section.title)}</h2>" if section.title else "") + "".join(b.html() for b in section.blocks)
+        for section in sections
+    )
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
+        f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{body}<footer>{escape(footer)}</footer>'
+        "</body></html>\n"
+    )
+    return write_atomically(path, lambda stream: stream.write(page.encode()))

@@ -1,0 +1,275 @@
+"""The interface of a bench, on the emulated one and on one that plays back: what is asked, answered and refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from circuits import Netlist
+from circuits.generators import ladder
+from devices import ArgumentError
+from rhel_hw import (
+    EchoLearner,
+    EmulatedBench,
+    Profile,
+    RecordingBench,
+    ReplayBench,
+    Reprepare,
+    Shot,
+    Teacher,
+    band_limited,
+)
+from tests.systems import driven
+
+STEPS = 80
+
+
+@pytest.fixture(scope="module")
+def design():
+    return ladder(3).compile(steps=STEPS)
+
+
+@pytest.fixture(scope="module")
+def lesson(design):
+    return Teacher(batch=2).lesson(design)
+
+
+def bench(design, seed=0, chips=1, **settings):
+    profile = Profile()
+    for path, value in settings.items():
+        profile = profile.set(path.replace("__", "."), value)
+    return EmulatedBench(design, profile, seed=seed, chips=chips)
+
+
+# Asking and answering -----------------------------------------------------------------------------------------------
+
+
+def test_a_bench_says_what_it_is(design):
+    told = bench(design, readout__bits=8, chips=2).describe()
+    assert set(told.channels) == {
+        *(f"{kind}.n{i}" for kind in ("position", "momentum") for i in range(3)),
+        *(f"target.{t.name}" for t in design.netlist.targets),
+    }
+    assert told.channels["position.n0"].unit == "Wb"
+    assert told.channels["momentum.n0"].unit == "C"
+    assert all(c.full_scale > 0 for c in told.channels.values())
+    assert told.step_s == design.step_s
+    assert told.drives == {"u0": "A"}
+    assert (told.chips, told.passes, told.seconds) == (2, 0, 0.0)
+    name = design.parameters.trainable_names[0]
+    assert told.parameters[name].low < design.parameters.to_si(design.theta())[name][0] < told.parameters[name].high
+
+
+def test_records_are_staggered_and_counted(design):
+    device = bench(design, chips=3)
+    record = device.run(Shot(STEPS, {"u0": np.zeros((STEPS, 2))}))
+    assert record["position.n0"].shape == (STEPS, 2, 3)
+    assert record["momentum.n0"].shape == (STEPS + 1, 2, 3)
+    target = design.netlist.targets[0].name
+    assert record[f"target.{target}"].shape == (STEPS, 2, 3)
+    np.testing.assert_allclose(record.times_s["position.n0"] / design.step_s, np.arange(STEPS) + 0.5)
+    np.testing.assert_allclose(record.times_s["momentum.n0"] / design.step_s, np.arange(STEPS + 1))
+    np.testing.assert_allclose(record.times_s[f"target.{target}"] / design.step_s, np.arange(STEPS) + 1)
+    told = device.describe()
+    assert told.passes == 2
+    assert told.seconds == pytest.approx(2 * STEPS * design.step_s)
+
+
+def test_a_given_state_is_where_a_pass_begins(design):
+    momentum = 1e-15
+    record = bench(design).run(Shot(STEPS, start=({}, {"n1": f"{momentum} C"})))
+    assert record["momentum.n1"][0, 0, 0] == pytest.approx(momentum, rel=1e-12)
+    assert record["momentum.n0"][0, 0, 0] == 0
+
+
+@pytest.mark.parametrize("kind", ["current", "voltage", "flux", "coherent", "force", "field", "core-force"])
+def test_echoes_retrace_whatever_drives(kind):
+    """The bench plays every drive backwards and conjugated; voltages need the flux they have come to."""
+    design = driven(kind).replace(targets=["n2"]).compile(steps=200)
+    waves = band_limited(design, seed=1, amplitude=0.03)
+    device = EmulatedBench(design, reference=waves)
+    there = device.run(Shot(200, waves, hold=True))
+    back = device.run(Shot(200, waves, echo=True))
+    for name in there.samples:
+        there_, back_ = there[name][:, 0, 0], back[name][::-1, 0, 0]
+        if name.startswith("target"):  # the end of a step is the start of its echo
+            there_, back_ = there_[:-1], back_[1:]
+        sign = -1 if name.startswith("momentum") else 1
+        assert np.max(np.abs(there_ - sign * back_)) < 1e-11 * np.max(np.abs(there_)), name
+
+
+def test_chips_are_the_same_in_any_company(design, lesson):
+    """Chip 5 alone, or among others: mismatch, noise and gradient are its own."""
+    profile = Profile().set("fabrication.mismatch", 0.05).set("readout.noise", 1e-3).set("echo.gain_noise", 1e-3)
+    learner = EchoLearner(epsilon=0.1)
+    many = learner.gradient(EmulatedBench(design, profile, seed=2, chips=8), design, lesson).theta
+    alone = learner.gradient(EmulatedBench(design, profile, seed=2, chips=[5]), design, lesson).theta
+    for key in alone:
+        np.testing.assert_allclose(np.asarray(many[key])[:, 5], alone[key], rtol=1e-9)
+
+
+def test_the_same_seed_gives_the_same_numbers(design, lesson):
+    profile = Profile().set("readout.noise", 1e-3).set("dynamics.drift", 1e-4).set("fabrication.mismatch", 0.02)
+    first, again, other = (
+        EchoLearner(epsilon=0.1).gradient(EmulatedBench(design, profile, seed=s), design, lesson).theta
+        for s in (1, 1, 2)
+    )
+    for key in first:
+        np.testing.assert_array_equal(first[key], again[key])
+        assert np.max(np.abs(np.asarray(first[key]) - np.asarray(other[key]))) > 0
+
+
+def test_a_bench_goes_on_where_it_was_told_to(design, lesson):
+    profile = Profile().set("readout.noise", 1e-3).set("dynamics.drift", 1e-4)
+    learner, device = EchoLearner(epsilon=0.1), EmulatedBench(design, profile, seed=1)
+    learner.gradient(device, design, lesson)
+    later = EmulatedBench(design, profile, seed=1)
+    later.resume(device.progress())
+    ours, theirs = (learner.gradient(b, design, lesson).theta for b in (device, later))
+    for key in ours:
+        np.testing.assert_array_equal(ours[key], theirs[key])
+
+
+def test_saturated_samples_are_flagged_and_counted(design, lesson):
+    device = bench(design, readout__bits=8, readout__full_scale=0.5)
+    found = EchoLearner(epsilon=0.1).gradient(device, design, lesson)
+    assert sum(found.saturated.values()) > 0
+    record = device.run(Shot(STEPS, lesson.drive))
+    name = max(record.clipped, key=record.clipped.get)
+    limit = device.describe().channels[name].full_scale
+    assert np.all(np.abs(record[name][record.saturated[name]]) >= limit * (1 - 2**-6))
+    assert not bench(design, readout__bits=8).run(Shot(STEPS, band_limited(design))).clipped
+
+
+# Refusals -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("readout.bits", 0, r"profile.readout.bits. must be a whole number from 1 to 64, but is 0"),
+        ("readout.bits", 65, r"profile.readout.bits. must be a whole number from 1 to 64"),
+        ("readout.full_scale", 0, r"profile.readout.full_scale. must be greater than 0"),
+        ("readout.noise", -1, r"profile.readout.noise. must be at least 0"),
+        ("readout.bit", 8, r"profile.readout.bit. is no setting of \[readout\]; did you mean `bits`"),
+        ("readot.bits", 8, r"profile.readot. is no section of a profile; did you mean `readout`"),
+        ("echo.latency", "3 m", r"profile.echo.latency. must be a time"),
+        ("dynamics.precision", "float8", r"profile.dynamics.precision. must be"),
+        ("dynamics.substeps", 4, r"must be an odd whole number"),
+        ("echo.operation", "mirror", r"must be momentum-flip or sign-flip"),
+        ("drive.crosstalk", [[0, 1]], r"must be a number or a square matrix"),
+    ],
+    ids=str,
+)
+def test_settings_are_refused_by_name(path, value, message):
+    with pytest.raises(ArgumentError, match=message):
+        Profile().set(path, value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"fabrication__dead": ["Lx"]}, "fabrication.dead. must name elements, but has 'Lx'"),
+        ({"fabrication__stuck": ["Lx"]}, "fabrication.stuck. must name elements or parameters"),
+        ({"fabrication__mismatch": {"Lx": 0.1}}, "fabrication.mismatch. must name elements or parameters"),
+        ({"readout__unwired": ["position.n9"]}, "readout.unwired. must name channels"),
+        ({"readout__full_scale": {"momentum.n9": 1.0}}, "readout.full_scale. must name channels"),
+        ({"dynamics__damping": 0.1}, "the design has no element that it could apply to"),
+        ({"dynamics__quality": {"u0": 10}}, "dynamics.quality. must name elements or types"),
+        ({"echo__operation": "polarity-switch"}, "has no polarity to switch"),
+        ({"drive__crosstalk": [[0, 0.1], [0.1, 0]]}, "must have a row for each of 1 drives"),
+    ],
+    ids=str,
+)
+def test_profiles_that_do_not_fit_are_refused(design, settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        bench(design, **settings).run(Shot(STEPS))
+
+
+def test_fixed_point_has_no_rotations():
+    kerr = Netlist.load("kerr-chain").compile(steps=10)
+    with pytest.raises(ArgumentError, match="must be floating point for this design"):
+        bench(kerr, dynamics__precision="Q4.20")
+
+
+@pytest.mark.parametrize(
+    ("shot", "message"),
+    [
+        (lambda: Shot(0), "`steps` must be a whole number of at least 1"),
+        (lambda: Shot(STEPS, {"u1": np.zeros(STEPS)}), "must name what there is, but has 'u1'; known are u0"),
+        (lambda: Shot(STEPS, {"u0": np.zeros(STEPS + 1)}), "must have shape"),
+        (lambda: Shot(STEPS, {"u0": np.full(STEPS, np.nan)}), "must be finite"),
+        (lambda: Shot(STEPS, nudge={"y9": np.zeros(STEPS)}), "`nudge` must name what there is"),
+        (lambda: Shot(STEPS, echo=True), "must follow a pass that was held"),
+        (lambda: Shot(STEPS, echo=True, start=({}, {})), "`start` must be left out of an echo"),
+        (lambda: Shot(STEPS, {"u0": np.zeros((STEPS, 3))}, paired=True), "even number of runs"),
+        (lambda: Shot(STEPS, start=({"n9": 1.0}, {})), "`start` must name what there is"),
+        (lambda: Shot(STEPS, start=({"n1": "1 V"}, {})), "must be a magnetic flux"),
+        (lambda: Shot(1001, {"u0": np.zeros(1001)}), "must fit into the memory of 1000 samples"),
+    ],
+)
+def test_shots_are_refused_by_name(design, shot, message):
+    device = bench(design, readout__memory=1000)
+    with pytest.raises(ArgumentError, match=message):
+        device.run(shot())
+
+
+def test_parameters_are_refused_by_name(design):
+    device, name = bench(design), design.parameters.trainable_names[0]
+    with pytest.raises(ArgumentError, match=r"must name what there is, but has 'Lx\.inductance'"):
+        device.program({"Lx.inductance": 1e-9})
+    with pytest.raises(ArgumentError, match="the range of the bench"):
+        device.program({name: 1.0})
+    with pytest.raises(ArgumentError, match="one for each of 1 chips"):
+        device.program({name: [1e-9, 1e-9]})
+
+
+def test_channels_that_do_not_exist_are_refused(design):
+    record = bench(design, readout__unwired=["momentum.n1"]).run(Shot(STEPS))
+    with pytest.raises(ArgumentError, match=r"must be one that is wired, but is 'momentum\.n1'; did you mean"):
+        record["momentum.n1"]
+
+
+def test_single_precision_is_refused():
+    """The bench computes in doubles, and says how to get them."""
+    import subprocess
+    import sys
+
+    program = (
+        "from circuits.generators import ladder; from rhel_hw import EmulatedBench\n"
+        "try: EmulatedBench(ladder(3).compile())\n"
+        "except ValueError as problem: print(problem)"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "jax_enable_x64" in out
+
+
+# Playing back -------------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_bench_plays_back_bit_for_bit(design, lesson, tmp_path):
+    profile = Profile().set("readout.noise", 1e-3).set("readout.bits", 10)
+    learner = EchoLearner(epsilon=0.1, protocol=Reprepare())
+    device = RecordingBench(EmulatedBench(design, profile, seed=4))
+    there = [learner.gradient(device, design, lesson) for _ in range(2)]
+    file = device.save(tmp_path / "bench.npz")
+    again = ReplayBench(file)
+    back = [learner.gradient(again, design, lesson) for _ in range(2)]
+    for one, two in zip(there, back, strict=True):
+        assert (one.passes, one.seconds, one.loss) == (two.passes, two.seconds, two.loss)
+        for key in one.theta:
+            np.testing.assert_array_equal(one.theta[key], two.theta[key])
+    with pytest.raises(ArgumentError, match="played as often as it was recorded"):
+        learner.gradient(again, design, lesson)
+    with pytest.raises(ArgumentError, match="was not recorded"):
+        replace(learner, epsilon=0.2).gradient(ReplayBench(file), design, lesson)
+    moved = {k: 1.01 * v for k, v in design.theta().items()}
+    with pytest.raises(ArgumentError, match="was not recorded"):
+        learner.gradient(ReplayBench(file), design, lesson, moved)
+
+
+def test_only_recordings_are_played(tmp_path):
+    file = tmp_path / "bench.npz"
+    file.write_bytes(b"something else")
+    with pytest.raises(ArgumentError, match="must be a recorded bench"):
+        ReplayBench(file)
