@@ -152,7 +152,7 @@ class Record:
     """What came back: samples by channel, (samples, runs, chips), and where converters were driven beyond their range.
 
     Beside readout channels, `saturated` knows drives, nudges and the state itself, as ``"drive.u0"``, ``"nudge.y0"``
-    and ``"state.n1"``.
+    and ``"state.n1"``; only what has a range is there.
     """
 
     times_s: Mapping[str, Samples]

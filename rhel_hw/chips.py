@@ -254,7 +254,7 @@ class Chips:
         dynamics = self.profile.dynamics
         total = None
         if np.any(self._spread):
-            total = self._spread[:, None] * self._normal(FABRICATED)
+            total = self._mismatch
         if dynamics.gradient_drift > 0:
             total = (0.0 if total is None else total) + dynamics.gradient_drift * programmings * self._direction
         if passes is None or not self.wandering:
@@ -291,6 +291,10 @@ class Chips:
     @staticmethod
     def _is_meant(e: Entry, name: str, usual: bool) -> bool:
         return name in (e.name, e.key) or (usual and name in (e.name.rsplit(".", 1)[0], e.key.split(".")[0]))
+
+    @cached_property
+    def _mismatch(self) -> Table:
+        return np.asarray(self._spread[:, None] * self._normal(FABRICATED))
 
     @cached_property
     def _direction(self) -> Table:

@@ -85,13 +85,14 @@ def credit(
     """
     batched = any(jnp.ndim(v) == 2 for v in theta.values())
     rows = max(1, min(steps, CHUNK // (energy.size * len(coefficients) * chips)))
-    total: dict[str, Array] = {}
+    total: dict[str, Array] | None = None
+    theta = dict(theta)
     for begin in range(0, steps, rows):
         found = samples(slice(begin, begin + rows))
         piece = Samples(*(_padded(x, rows + (x is found.momenta)) for x in found))
         live = np.arange(rows) < steps - begin
-        sums = _slopes(energy, operation, energy.moved_by(keys), targets, dict(theta), piece, step, coefficients, live)
-        total = sums if not total else {k: v + sums[k] for k, v in total.items()}
+        total = _added(total, energy, operation, energy.moved_by(keys), targets, theta, piece, step, coefficients, live)
+    assert total is not None  # there is at least one step
     total = total if batched else {k: v[:, None] if v.ndim == 1 else v for k, v in total.items()}
     by_theta = to_parameters(energy, operation, theta, total)
     return {k: by_theta[k] for k in keys}
@@ -101,12 +102,12 @@ def _padded(x: Array, rows: int) -> Array:
     return x if x.shape[0] == rows else np.concatenate([x, np.zeros((rows - x.shape[0], *x.shape[1:]))])
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _slopes(
-    energy: Energy, operation: Operation, wanted: tuple[str, ...], targets: Reader, theta: Theta, samples: Samples,
-    step: Array, coefficients: Array, live: Array,
+@partial(jax.jit, static_argnums=(1, 2, 3, 4))
+def _added(
+    total: Mapping[str, Array] | None, energy: Energy, operation: Operation, wanted: tuple[str, ...], targets: Reader,
+    theta: Theta, samples: Samples, step: Array, coefficients: Array, live: Array,
 ) -> dict[str, Array]:  # fmt: skip
-    """Derivatives of the weighted energy of some steps by the wanted weights."""
+    """Derivatives of the weighted energy of some steps by the wanted weights, added to what there is."""
     if operation.conjugates:
         theta = {k: energy.theta_parity.get(k, 1.0) * v for k, v in theta.items()} if energy.theta_parity else theta
     prepared = energy.prepare(theta)
@@ -127,7 +128,7 @@ def _slopes(
         return jnp.sum(weight * total)
 
     slopes: dict[str, Array] = jax.grad(action)(weights)
-    return slopes
+    return slopes if total is None else {k: total[k] + v for k, v in slopes.items()}
 
 
 def _before_turns(

@@ -121,7 +121,7 @@ def run_pass(
     state, kept = device.run(state, inputs, nudges, targets, partial(_thermal, plan, keys, shape))
     if kept.clipped is not None:
         flags["state"] = kept.clipped
-    samples, more = _sampled(design, plan, device, kept, inputs, knobs, draw, keys)
+    samples, more = _sampled(plan, kept, len(inputs), knobs, draw, keys)
     ends = integrals + knobs["time.step_s"] * jnp.sum(played, axis=0)
     return Raw(tuple(x.astype(float) for x in state), ends, samples, flags | more)
 
@@ -240,11 +240,14 @@ def _turned(plan: Plan, state: State, knobs: Mapping[str, Array], draw: Any, num
 
 
 class _Kept(NamedTuple):
-    """What the loop keeps: (steps, …, runs, chips) each; momenta have one sample more."""
+    """What the loop keeps: signals (steps, channels, runs, chips) in SI, and where the state was clipped."""
 
-    kicks: Array
+    positions: Array
+    """At the kick points, of the nodes that are read."""
     momenta: Array
+    """At the start and at the end of every step: one more of them."""
     ends: Array | None
+    """Positions of targets at the end of every step."""
     clipped: Array | None
 
 
@@ -305,14 +308,41 @@ class _Device(NamedTuple):
                 clipped = beyond if clipped is None else clipped | beyond
                 top = plan.format.largest - 2.0**-plan.format.fraction
                 q, p = jnp.clip(q, -top, top), jnp.clip(p, -top, top)
-            end = None if targets is None else targets(q)
-            return (q, p), (kick, before, end, clipped)
+            end = None if targets is None else self._targets(targets, q)
+            # Read while the state is at hand: a long record is not gone through again.
+            return (q, p), (self._positions(kick, u), self._momenta(before), end, clipped)
 
         start = tuple(rounded(_cast(x, dtype)) for x in state)
         given = (jnp.arange(steps), inputs, nudges)
-        state, (kicks, momenta, ends, clipped) = jax.lax.scan(advance, start, given)
-        momenta = jnp.concatenate([momenta, state[1][None]])
-        return state, _Kept(kicks, momenta, ends, clipped)
+        state, (positions, momenta, ends, clipped) = jax.lax.scan(advance, start, given)
+        momenta = jnp.concatenate([momenta, self._momenta(state[1])[None]])
+        return state, _Kept(positions, momenta, ends, clipped)
+
+    def _positions(self, q: Array, u: Array) -> Array:
+        """Positions of the nodes that are read, in SI."""
+        places, sizes = self._nodes(self.plan.positions, "position")
+        u = jnp.broadcast_to(u, (u.shape[0], *q.shape[1:]))
+        found = self.hamiltonian.node_positions(q.astype(float), _cast(self.prepared, "float64"), u.astype(float))
+        return found[places] * sizes
+
+    def _momenta(self, p: Array) -> Array:
+        places, sizes = self._nodes(self.plan.momenta, "momentum")
+        return self.hamiltonian.node_momenta(p.astype(float))[places] * sizes
+
+    def _targets(self, targets: Reader, q: Array) -> Array:
+        places = np.array(self.plan.targets, int)
+        nodes = [t.node for t in self.hamiltonian.assembly.netlist.targets]
+        domains = [self.hamiltonian.assembly.netlist.domains[n] for n in nodes]
+        sizes = np.array([self.hamiltonian.assembly.units.position(d) for d in domains]).reshape(-1, 1, 1)
+        return (targets(q).astype(float) * sizes)[places]
+
+    def _nodes(self, places: tuple[int, ...], what: str) -> tuple[Any, Any]:
+        """Nodes that are read, and the units in which they are, (nodes, 1, 1)."""
+        assembly = self.hamiltonian.assembly
+        nodes = [assembly.coordinates.nodes[i] for i in places]
+        unit = getattr(assembly.units, what)
+        sizes = np.array([unit(assembly.netlist.domains[n]) for n in nodes])
+        return np.array(places, int), sizes.reshape(-1, 1, 1)
 
     def waited(self, state: State, idle: Array, thermal: Any) -> State:
         """The state after the latency, undriven."""
@@ -366,34 +396,15 @@ def _cast(tree: Any, dtype: str) -> Any:
 
 
 def _sampled(
-    design: Design, plan: Plan, device: _Device, kept: _Kept, inputs: Array, knobs: Mapping[str, Array], draw: Any,
-    keys: Mapping[str, Array],
-) -> tuple[dict[str, Array], dict[str, Array]]:  # fmt: skip
-    """What the readout makes of the kept states: samples by kind, and flags where they were beyond the range."""
-    assembly, hamiltonian = design.assembly, design.hamiltonian
-    units = assembly.units
-    domains = [assembly.netlist.domains[n] for n in assembly.coordinates.nodes]
-    nodes = np.array([units.position(d) for d in domains])
-    signals: dict[str, Array] = {}
-    if plan.positions:
-        q, u = (jnp.moveaxis(x.astype(float), 0, 1) for x in (kept.kicks, inputs))
-        places = np.array(plan.positions)
-        u = jnp.broadcast_to(u, (*u.shape[:2], *q.shape[2:])) if u.shape[0] else u
-        prepared = _cast(device.prepared, "float64")
-        x = hamiltonian.node_positions(q, prepared, u)[places] * nodes[places].reshape(-1, 1, 1, 1)
-        signals[Kind.POSITION] = jnp.moveaxis(x, 1, 0)
-    if plan.momenta:
-        places = np.array(plan.momenta)
-        sizes = np.array([units.momentum(d) for d in domains])[places].reshape(-1, 1, 1, 1)
-        p = jnp.moveaxis(kept.momenta.astype(float), 0, 1)
-        signals[Kind.MOMENTUM] = jnp.moveaxis(hamiltonian.node_momenta(p)[places] * sizes, 1, 0)
-    if kept.ends is not None and plan.targets:
-        sizes = [units.position(assembly.netlist.domains[t.node]) for t in assembly.netlist.targets]
-        signals[Kind.TARGET] = (kept.ends.astype(float) * np.array(sizes).reshape(-1, 1, 1))[:, list(plan.targets)]
+    plan: Plan, kept: _Kept, steps: int, knobs: Mapping[str, Array], draw: Any, keys: Mapping[str, Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """What the readout makes of signals: samples by kind, and flags where they were beyond the range."""
+    found = {Kind.POSITION: kept.positions, Kind.MOMENTUM: kept.momenta, Kind.TARGET: kept.ends}
+    signals = {kind: x for kind, x in found.items() if x is not None and x.shape[1]}
     own, step = _section(knobs, plan, "readout"), knobs["time.step_s"]
     spread = own.pop("gain_spread", None)
     # One draw for all channels: drawing is most of what there is to compile.
-    whole = (inputs.shape[0] + 1, sum(x.shape[1] for x in signals.values()))
+    whole = (steps + 1, sum(x.shape[1] for x in signals.values()))
     drawn = {n: draw(READ, keys["pass"], i, whole) for i, n in enumerate(("jitter", "noise")) if n in own}
     samples, flags, first = {}, {}, 0
     for kind, x in signals.items():

@@ -449,20 +449,17 @@ class EmulatedBench:
         times, samples, units, flags = {}, {}, {}, {}
         shape = (runs, self._chips.count)
         counts = dict.fromkeys(Kind, 0)
+        read = {kind: np.asarray(x, np.float64) for kind, x in raw.samples.items()}
         for name, channel in self._channels.items():
             kind, i = channel.kind, counts[channel.kind]
             counts[kind] += 1
-            values = np.asarray(raw.samples[kind], np.float64)[:, i]
+            values = read[kind][:, i]
             samples[name] = np.broadcast_to(values, (len(values), *shape))
             start = {Kind.POSITION: 0.5, Kind.MOMENTUM: 0.0, Kind.TARGET: float(every)}[kind]
             times[name] = np.asarray((start + every * np.arange(len(values))) * step, np.float64)
             units[name] = channel.unit
-            marked = raw.flags.get(kind)
-            flags[name] = (
-                np.zeros(samples[name].shape, bool)
-                if marked is None
-                else np.broadcast_to(np.asarray(marked)[:, i], samples[name].shape)
-            )
+            if kind in raw.flags:
+                flags[name] = np.broadcast_to(np.asarray(raw.flags[kind])[:, i], samples[name].shape)
         netlist = self.design.netlist
         others = {"drive": netlist.drives, "nudge": netlist.targets}
         for what, parts in others.items():

@@ -427,7 +427,7 @@ class Session:
     def _samples(self, echoes: Echoes) -> Callable[[slice], Samples]:
         """What some steps of the echoes looked like; what no channel shows is zero."""
         sight, n = self.sight, self.design.hamiltonian.size
-        inputs = self._inputs(echoes.nudges.shape[2])
+        inputs = np.asarray(self._inputs(echoes.nudges.shape[2]))
 
         def of(steps: slice) -> Samples:
             more = slice(steps.start, steps.stop + 1)

@@ -9,7 +9,7 @@ import pytest
 
 from circuits.formats import toml
 from circuits.gallery import GALLERY
-from rhel_hw import RHEL, Teacher, Training, settings, simulate_design
+from rhel_hw import RHEL, EchoLearner, Profile, Teacher, Training, settings, simulate_design
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -27,6 +27,10 @@ def test_python_example():
     echo, exact = names["gradient"].theta, names["BPTT"]().gradient(names["task"]).theta
     np.testing.assert_allclose(echo["inductor.inductance"], exact["inductor.inductance"], rtol=1e-6)
     assert np.max(np.abs(names["run"].positions_si()["n3"])) > 0
+    measured = np.asarray(names["measured"].theta["inductor.inductance"])
+    trained = np.asarray(names["design"].parameters.trainable["inductor.inductance"])
+    ours, theirs = measured[trained], np.asarray(exact["inductor.inductance"])[trained]
+    assert ours @ theirs / np.linalg.norm(ours) / np.linalg.norm(theirs) > 0.9  # eight bits
 
 
 def test_design_file_example():
@@ -41,9 +45,11 @@ def test_design_file_example():
 def test_sections_of_the_design_file_are_the_defaults():
     circuit, sections = blocks("toml")
     netlist = toml.read(circuit + sections)
+    assert settings.profile(netlist) == Profile()
     assert settings.task(netlist) == Teacher()
     assert settings.training(netlist) == Training()
     assert replace(settings.learning(netlist), epsilon=1e-3, gamma=1.0) == RHEL()
+    assert replace(settings.bench_learning(netlist, Profile()), epsilon=1e-3, gamma=1.0) == EchoLearner()
 
 
 @pytest.mark.parametrize("name", GALLERY)
