@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from circuits import Design, Netlist
 from devices import ArgumentError
 from rhel_hw.continuous import ContinuousAdjoint, ContinuousProblem, ContinuousRHEL, Sensitivities
+from rhel_hw.files import folder, write_atomically
 from rhel_hw.losses import targets_of
-from studies.output import folder, write_atomically
 from studies.plots import COLOURS, _figure, _legend
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ in which somebody read the number, or an `assumption`. Files are read when they 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from devices.element import ELEMENTS, Element, ElementError, nearest
 from devices.errors import ArgumentError
+from devices.lazy import Folder
 from devices.units import Quantity, UnitError
 
 FOLDER = Path(__file__).parent
@@ -51,37 +51,6 @@ class Entry:
                     + nearest(key, known)
                 )
         return kind(part_name, *nodes, **{**self.values, **changes})
-
-
-class _Catalogue(Mapping[str, Entry]):
-    """Presets by name; names are the names of files, which are read on first use."""
-
-    def __getitem__(self, name: str) -> Entry:
-        if name not in _names():
-            raise KeyError(name)
-        return _load(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_names())
-
-    def __len__(self) -> int:
-        return len(_names())
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in _names()
-
-
-CATALOGUE: Mapping[str, Entry] = _Catalogue()
-
-
-@cache
-def _names() -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
-
-
-@cache
-def _load(name: str) -> Entry:
-    return read(name, (FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def read(name: str, text: str) -> Entry:
@@ -137,3 +106,6 @@ def _value(label: str, type_name: str, key: str, value: Quantity) -> Quantity:
             label, key, text if text.startswith("must") else f"cannot be read: {text}", f"give {info.due_text()}"
         ) from None
     return value
+
+
+CATALOGUE: Mapping[str, Entry] = Folder(FOLDER, read)

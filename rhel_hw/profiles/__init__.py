@@ -7,15 +7,13 @@ number, or an `assumption`.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from devices import ArgumentError
+from devices.lazy import Folder
 from rhel_hw.profile import Profile
-
-FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -29,32 +27,9 @@ class Preset:
     assumptions: Mapping[str, str]
 
 
-class _Presets(Mapping[str, Preset]):
-    """Presets by the names of their files, which are read on first use."""
-
-    def __getitem__(self, name: str) -> Preset:
-        if name not in _names():
-            raise KeyError(name)
-        return _load(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_names())
-
-    def __len__(self) -> int:
-        return len(_names())
-
-
-PROFILES: Mapping[str, Preset] = _Presets()
-
-
-@cache
-def _names() -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
-
-
-@cache
-def _load(name: str) -> Preset:
-    data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+def read(name: str, text: str) -> Preset:
+    """Preset of a file's text."""
+    data = tomllib.loads(text)
     summary = data.pop("summary")
     tables: dict[str, dict[str, object]] = {}
     origins: dict[str, dict[str, str]] = {"source": {}, "assumption": {}}
@@ -66,3 +41,6 @@ def _load(name: str) -> Preset:
             tables.setdefault(section, {})[key] = entry["value"]
             origins[kind][f"{section}.{key}"] = entry[kind]
     return Preset(name, summary, Profile.of(tables), origins["source"], origins["assumption"])
+
+
+PROFILES: Mapping[str, Preset] = Folder(Path(__file__).parent, read)

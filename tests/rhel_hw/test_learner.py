@@ -30,7 +30,8 @@ from rhel_hw import (
     settings,
 )
 from rhel_hw.device import run_pass
-from rhel_hw.learner import Sight, loss_of
+from rhel_hw.learner import loss_of
+from rhel_hw.sight import Sight
 from studies.benchmarks import interleaved
 from tests.rhel_hw.bench_process import far_bench
 from tests.systems import driven

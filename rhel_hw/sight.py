@@ -1,0 +1,117 @@
+"""What the channels of a bench show of a design: coordinates from channels, and parameters that stay in the dark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as sla
+from numpy.typing import NDArray
+
+from circuits import Design
+from rhel_hw.bench import Kind
+from rhel_hw.credit import Samples, credit
+from rhel_hw.losses import targets_of
+from rhel_hw.operations import MomentumFlip
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What of a design's state the channels of a bench show."""
+
+    design: Design
+    channels: Mapping[str, Any]
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes, in the order of the design."""
+        return tuple(self.design.assembly.coordinates.nodes)
+
+    @cached_property
+    def _to_positions(self) -> sp.csr_array:
+        """(coordinate, node): dynamic coordinates from positions in units of their domain."""
+        readout = self.design.assembly.readout.tocsc()
+        count = len(self.design.hamiltonian.names)
+        if readout.nnz == readout.shape[0] and np.all(readout.indices == np.arange(readout.shape[0])):
+            return sp.diags_array(1 / readout.data).tocsr()[:count]
+        inverse = sla.splu(readout).solve(np.eye(readout.shape[0]))
+        inverse[np.abs(inverse) < 1e-12 * np.abs(inverse).max()] = 0
+        return sp.csr_array(inverse[:count])
+
+    @cached_property
+    def _to_momenta(self) -> sp.csr_array:
+        """(coordinate, node): the same of momenta. Positions are x = R·c, so momenta are Rᵀ times those of nodes."""
+        return self.design.assembly.readout[:, : len(self.design.hamiltonian.names)].T.tocsr()
+
+    def coordinates(self, record: Mapping[str, Floats], kind: Kind) -> Floats:
+        """Dimensionless coordinates or momenta (samples, n, runs, chips) from SI by channel; unseen ones are zero."""
+        terms = [(row, name, weight) for row, name, weight in self._terms[kind] if name in record]
+        if not terms:
+            return np.zeros(())
+        example, written = record[terms[0][1]], set()
+        count = self.design.hamiltonian.size
+        # Most coordinates are read by one channel: written once, without a first pass of zeros.
+        whole = {row for row, _, _ in terms} == set(range(count))
+        result = (np.empty if whole else np.zeros)((example.shape[0], count, *example.shape[1:]))
+        for row, name, weight in terms:
+            if row in written:
+                result[:, row] += weight * record[name]
+            else:
+                np.multiply(record[name], weight, out=result[:, row])
+                written.add(row)
+        return result
+
+    @cached_property
+    def _terms(self) -> dict[Kind, list[tuple[int, str, float]]]:
+        """Coordinate, channel and weight, wherever a coordinate is read from a channel, by kind."""
+        return {kind: self._terms_of(kind) for kind in (Kind.POSITION, Kind.MOMENTUM)}
+
+    def _terms_of(self, kind: Kind) -> list[tuple[int, str, float]]:
+        assembly = self.design.assembly
+        unit = assembly.units.momentum if kind is Kind.MOMENTUM else assembly.units.position
+        matrix = (self._to_momenta if kind is Kind.MOMENTUM else self._to_positions).tocoo()
+        sizes = [unit(assembly.netlist.domains[n]) for n in self.nodes]
+        pairs = zip(*matrix.coords, matrix.data, strict=True)
+        return [(int(row), f"{kind}.{self.nodes[i]}", float(weight) / sizes[i]) for row, i, weight in pairs]
+
+    def seen(self, kind: Kind) -> NDArray[np.bool_]:
+        """Which coordinates, or momenta, follow from the channels."""
+        matrix = self._to_momenta if kind is Kind.MOMENTUM else self._to_positions
+        blind = np.array([f"{kind}.{n}" not in self.channels for n in self.nodes], float)
+        return np.asarray(abs(matrix) @ blind == 0)
+
+    @cached_property
+    def frozen(self) -> tuple[str, ...]:
+        """Trainable parameters whose gradient depends on something that is not seen."""
+        entries = [e for e in self.design.assembly.entries if e.trainable]
+        hidden = [np.flatnonzero(~self.seen(kind)) for kind in (Kind.POSITION, Kind.MOMENTUM)]
+        if not any(len(h) for h in hidden):
+            return ()
+        energy, n = self.design.hamiltonian, self.design.hamiltonian.size
+        keys = tuple(dict.fromkeys(e.key for e in entries))
+        rng = np.random.default_rng(0)
+        theta = self.design.theta()
+        u, targets = np.full((1, energy.inputs, 1, 1), 0.3), targets_of(self.design)
+        still = np.zeros((1, targets.rows, 1, 1))
+
+        def slope(q: Floats, p: Floats) -> Floats:
+            """∂h/∂θ of one step at a trial state."""
+            state = Samples(q[None, :, None, None], np.stack([p, p])[:, :, None, None], still, u)
+            found = credit(energy, MomentumFlip(), keys, theta, targets, lambda _: state, 1, 0.0, jnp.ones(1))
+            return np.array([float(found[e.key][e.index]) for e in entries])
+
+        q, p = rng.normal(size=(2, n))
+        here, hurt = slope(q, p), np.zeros(len(entries), bool)
+        for which, places in enumerate(hidden):
+            if len(places):
+                moved = [q.copy(), p.copy()]
+                moved[which][places] += rng.normal(size=len(places))
+                hurt |= np.abs(slope(*moved) - here) > 1e-9 * np.abs(here).max()
+        return tuple(e.name for e, depends in zip(entries, hurt, strict=True) if depends)
