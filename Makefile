@@ -29,11 +29,11 @@ QUICK = --xla_cpu_use_fusion_emitters=false
 unit: $(READY)
 	@if XLA_FLAGS=$(QUICK) $(BIN)/python -c 'import jax; jax.numpy.zeros(1)' >/dev/null 2>&1; \
 		then export XLA_FLAGS=$(QUICK); fi; $(BIN)/pytest -n 2 --dist worksteal
-	$(BIN)/pytest -m speed
+	$(BIN)/pytest -m 'speed and not slow'
 
 # Long reproductions, outside `make test`.
 test-slow: $(READY)
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow and not peers"
 
 # Independent reference tools, heavy or GPL, as separate processes and in an environment of their own.
 test-peers: $(PEERS)/.ready

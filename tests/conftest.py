@@ -1,7 +1,10 @@
 """Shared by all tests: double precision, and what to say where an outside tool is missing."""
 
+import gc
 import os
 import shutil
+from itertools import count
+from pathlib import Path
 
 import jax
 import pytest
@@ -16,6 +19,21 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("house")
+
+
+_tests = count(1)
+MOST_MAPS = 20_000
+"""Of the 65,530 memory maps that Linux allows a process; every compiled program takes some."""
+
+
+@pytest.fixture(autouse=True)
+def _forget_programs():
+    """Programs of earlier tests are let go before their number brings the compiler down."""
+    yield
+    maps = Path("/proc/self/maps")
+    if next(_tests) % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

@@ -53,7 +53,10 @@ def both(design, task, learner, profile=None, seed=0):
 # An ideal bench -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", GALLERY)
+QUICK = ("toy", "josephson-ladder", "kerr-chain", "mixed")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in GALLERY])
 def test_an_ideal_bench_gives_the_ideal_gradient(name):
     """Every family, rotations included: the difference is round-off over ε, and the search before rotations."""
     netlist = Netlist.load(name)

@@ -32,6 +32,7 @@ def test_knobs_feel_the_mean_over_a_turn(vortex):
     assert distance(found, exact, "theta") < 1e-8
 
 
+@pytest.mark.slow
 def test_the_adjoint_method_integrates_rotations(vortex):
     """It is off by the square of the step, here a twentieth of a radian, and by what a hundred steps make of it."""
     task = replace(vortex, step=vortex.step / 10)

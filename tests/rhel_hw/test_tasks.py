@@ -278,7 +278,7 @@ def test_the_toy_study_writes_figure_and_data(call, tmp_path):
 
 
 @pytest.mark.speed
-@pytest.mark.parametrize("loss", ["trajectory", "final"])
+@pytest.mark.parametrize("loss", ["trajectory", pytest.param("final", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", benchmark.SIZES, ids=["6x256", "64x16", "256x16", "16x4"])
 def test_a_gradient_costs_at_most_four_free_passes_and_no_more_than_backpropagation(size, loss):
     """Medians of interleaved runs; a loaded machine gets three tries."""
