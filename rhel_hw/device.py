@@ -260,6 +260,8 @@ class _Device(NamedTuple):
     bath: Bath | None
     step: Array
     limit: Array | None
+    units: Mapping[Kind, Array]
+    """Of the channels in SI, by kind; given, so that the compiler does not fold them into other factors."""
 
     @classmethod
     def of(
@@ -283,7 +285,8 @@ class _Device(NamedTuple):
         limit = None
         if "dynamics.saturation" in plan.on:
             limit = _cast(knobs["dynamics.saturation"] * knobs["peak.position"], dtype)
-        return cls(hamiltonian, plan, _cast(prepared, dtype), bath, _cast(time * step, dtype), limit)
+        units = {kind: knobs[f"unit.{kind}"] for kind in Kind}
+        return cls(hamiltonian, plan, _cast(prepared, dtype), bath, _cast(time * step, dtype), limit, units)
 
     def run(self, state: State, inputs: Array, nudges: Array | None, targets: Reader | None, thermal: Any) -> Any:
         """The state at the end, and what was kept on the way."""
@@ -320,29 +323,16 @@ class _Device(NamedTuple):
 
     def _positions(self, q: Array, u: Array) -> Array:
         """Positions of the nodes that are read, in SI."""
-        places, sizes = self._nodes(self.plan.positions, "position")
         u = jnp.broadcast_to(u, (u.shape[0], *q.shape[1:]))
         found = self.hamiltonian.node_positions(q.astype(float), _cast(self.prepared, "float64"), u.astype(float))
-        return found[places] * sizes
+        return found[np.array(self.plan.positions, int)] * self.units[Kind.POSITION]
 
     def _momenta(self, p: Array) -> Array:
-        places, sizes = self._nodes(self.plan.momenta, "momentum")
-        return self.hamiltonian.node_momenta(p.astype(float))[places] * sizes
+        found = self.hamiltonian.node_momenta(p.astype(float))
+        return found[np.array(self.plan.momenta, int)] * self.units[Kind.MOMENTUM]
 
     def _targets(self, targets: Reader, q: Array) -> Array:
-        places = np.array(self.plan.targets, int)
-        nodes = [t.node for t in self.hamiltonian.assembly.netlist.targets]
-        domains = [self.hamiltonian.assembly.netlist.domains[n] for n in nodes]
-        sizes = np.array([self.hamiltonian.assembly.units.position(d) for d in domains]).reshape(-1, 1, 1)
-        return (targets(q).astype(float) * sizes)[places]
-
-    def _nodes(self, places: tuple[int, ...], what: str) -> tuple[Any, Any]:
-        """Nodes that are read, and the units in which they are, (nodes, 1, 1)."""
-        assembly = self.hamiltonian.assembly
-        nodes = [assembly.coordinates.nodes[i] for i in places]
-        unit = getattr(assembly.units, what)
-        sizes = np.array([unit(assembly.netlist.domains[n]) for n in nodes])
-        return np.array(places, int), sizes.reshape(-1, 1, 1)
+        return targets(q).astype(float)[np.array(self.plan.targets, int)] * self.units[Kind.TARGET]
 
     def waited(self, state: State, idle: Array, thermal: Any) -> State:
         """The state after the latency, undriven."""

@@ -395,7 +395,10 @@ class EmulatedBench:
                 found[path] = value
         channels = list(self._channels.values())
         for kind in Kind:
-            found[f"scale.{kind}"] = np.array([c.full_scale for c in channels if c.kind is kind]).reshape(-1, 1, 1)
+            own_channels = [c for c in channels if c.kind is kind]
+            unit = units.momentum if kind is Kind.MOMENTUM else units.position
+            found[f"scale.{kind}"] = np.array([c.full_scale for c in own_channels]).reshape(-1, 1, 1)
+            found[f"unit.{kind}"] = np.array([unit(domains[c.node]) for c in own_channels]).reshape(-1, 1, 1)
         positions, momenta, driven = self._peaks
         own = [d.name for d in made.netlist.drives]
         scales = [full_scale(profile.drive.full_scale, (n,), driven[n]) for n in own]

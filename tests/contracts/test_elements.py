@@ -80,7 +80,7 @@ def orders():
         yield pytest.param(name, Yoshida4(), (0.4, 0.2, 0.1), id=f"{name}-4", marks=marks)
 
 
-@pytest.mark.parametrize(("name", "method", "sizes"), orders())
+@pytest.mark.parametrize(("name", "method", "sizes"), list(orders()))
 def test_energy_error_falls_with_the_order(name, method, sizes):
     design = hosted(name)
     unit, state = design.step / 0.2, random_state(design, size=0.3)

@@ -178,8 +178,8 @@ def test_wrong_presets_are_findings(old, new, where, reason):
 def test_importing_devices_reads_no_preset():
     code = "import sys, devices; sys.exit('devices.catalogue' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    code = "from devices.catalogue import CATALOGUE, _load, _names; assert not _names.cache_info().misses"
-    code += "; list(CATALOGUE); assert not _load.cache_info().misses"
+    code = "from devices.catalogue import CATALOGUE; assert not CATALOGUE._names.cache_info().misses"
+    code += "; list(CATALOGUE); assert not CATALOGUE._load.cache_info().misses"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

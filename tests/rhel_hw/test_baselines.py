@@ -61,6 +61,7 @@ def test_simultaneous_perturbation_is_right_on_average(design, task):
     assert SPSA(samples=3).gradient(task).passes == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("final", [False, True], ids=["running", "final"])
 def test_the_adjoint_method_converges_with_the_square_of_the_step(final):
     """It differentiates the circuit in continuous time; the discrete one is a second-order approximation of that."""
@@ -106,6 +107,7 @@ def test_shuffled_credit_points_nowhere(name):
         assert cosine(trained(design, RHEL().gradient(task).theta), exact) > 0.999999
 
 
+@pytest.mark.slow
 def test_shuffled_credit_does_not_train(design):
     task = Teacher(batch=8).problem(design)
     start, learned = descend(design, task, RHEL())
@@ -142,6 +144,7 @@ def test_heavy_knobs_read_the_gradient_off_their_momenta(knobs):
     assert max(distance(still, exact, p) for p in ("theta", "state")) < 1e-9
 
 
+@pytest.mark.slow
 def test_displacement_in_free_flight_is_as_good_as_momentum(knobs):
     settings = {"epsilon": 0.1, "mass": 1e4}
     momentum = BlackBox(**settings).gradient(knobs)

@@ -82,7 +82,10 @@ def test_a_given_state_is_where_a_pass_begins(design):
     assert record["momentum.n0"][0, 0, 0] == 0
 
 
-@pytest.mark.parametrize("kind", ["current", "voltage", "flux", "coherent", "force", "field", "core-force"])
+OTHERS = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("current", "flux", "force", "field", "core-force")]
+
+
+@pytest.mark.parametrize("kind", ["voltage", "coherent", *OTHERS])
 def test_echoes_retrace_whatever_drives(kind):
     """The bench plays every drive backwards and conjugated; voltages need the flux they have come to."""
     design = driven(kind).replace(targets=["n2"]).compile(steps=200)

@@ -340,7 +340,7 @@ def test_demo_tells_people_what_it_did(call, monkeypatch):
 
     monkeypatch.setattr(settings, "training", lambda *_: Training(steps=2, rate=0.02))
     text = call("demo", "--design", "josephson-ladder", "--profile", "bench-12bit")
-    for words in ("trainable", "it returns to its start within", "echo, on bench", "report.html"):
+    for words in ("15 trainable", "it returns to its start within", "BPTT", "shuffled", "report.html"):
         assert words in text
 
 

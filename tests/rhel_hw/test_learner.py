@@ -53,7 +53,7 @@ def both(design, task, learner, profile=None, seed=0):
 # An ideal bench -----------------------------------------------------------------------------------------------------
 
 
-QUICK = ("toy", "josephson-ladder", "kerr-chain", "mixed")
+QUICK = ("toy", "kerr-chain", "mixed")
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in GALLERY])
@@ -71,8 +71,8 @@ def test_an_ideal_bench_gives_the_ideal_gradient(name):
 @pytest.mark.parametrize(
     "learner",
     [
-        EchoLearner(epsilon=0.02, stencil=OneSided()),
-        EchoLearner(epsilon=0.02, stencil=Richardson()),
+        pytest.param(EchoLearner(epsilon=0.02, stencil=OneSided()), marks=pytest.mark.slow),
+        pytest.param(EchoLearner(epsilon=0.02, stencil=Richardson()), marks=pytest.mark.slow),
         EchoLearner(epsilon=0.02, protocol=Reprepare()),
         EchoLearner(epsilon=0.02, shots=3),
     ],
@@ -94,7 +94,7 @@ def test_sign_flip_is_an_echo_too():
     assert distance(ours.theta, ideal.theta) < 1e-8
 
 
-@pytest.mark.parametrize("kind", ["voltage", "flux", "coherent"])
+@pytest.mark.parametrize("kind", ["voltage", *(pytest.param(k, marks=pytest.mark.slow) for k in ("flux", "coherent"))])
 def test_drives_of_all_kinds(kind):
     """Inputs of the energy that are integrals, slopes, threads or odd are the learner's to know."""
     circuit = driven(kind).replace(targets=["n2"])

@@ -19,6 +19,7 @@ def vortex():
     return problem(hosted("vortex"), size=0.1)
 
 
+@pytest.mark.slow
 def test_echo_stays_exact_with_longer_compositions_and_by_sign_flip():
     task = problem(hosted("kerr-rotation"), size=0.1, integrator=Yoshida4())
     exact, limit = BPTT().gradient(task), RHELLimit(SignFlip()).gradient(task)
@@ -63,6 +64,7 @@ def test_domains_far_apart_are_told():
     assert float(warned.reason.split("factor of ")[1].split(":")[0]) > 1e3
 
 
+@pytest.mark.slow
 def test_strength_is_chosen_for_rotations(vortex):
     found = RHEL(gamma="auto").gradient(vortex)
     assert distance(found, BPTT().gradient(vortex), "theta") < 1e-2

@@ -291,6 +291,7 @@ def test_a_gradient_costs_at_most_four_free_passes_and_no_more_than_backpropagat
     pytest.fail(f"{seconds}")
 
 
+@pytest.mark.slow
 def test_the_benchmark_prints_ratios(call, monkeypatch):
     monkeypatch.setattr(
         benchmark, "run", lambda **_: [benchmark.measure(benchmark.Size(lambda: ladder(3), 2, 50), "final", 1)]

@@ -116,6 +116,7 @@ def test_bench_measures_what_is_derived(rig, theory, still):
     assert np.linalg.norm(shots.mean(axis=0)) < 4 * np.sqrt(np.sum(shots.var(axis=0)) / SHOTS)
 
 
+@pytest.mark.slow
 def test_bias_is_proportional_to_temperature(rig, theory, still):
     """Of replayed noise to the noiseless gradient, over a factor of 16."""
     values = [along(rig.echoes(t, "replayed", "hold", SHOTS) - still, theory["of"]) for t in (2.0, 32.0)]
@@ -137,6 +138,7 @@ def test_noise_falls_with_shots_and_nudging(rig):
     assert noise["common"] < noise["independent"] / 2
 
 
+@pytest.mark.slow
 def test_nonlinear_circuits_need_replayed_noise():
     rig = noisy.rig("nonlinear", 64)
     theory = rig.per_kelvin()
