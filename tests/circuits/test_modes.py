@@ -98,6 +98,7 @@ def test_electromechanical_normal_modes():
     np.testing.assert_allclose(Netlist("em", parts).compile().frequencies_hz, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [nx.path_graph(2000), nx.grid_2d_graph(45, 45)], ids=["ladder", "grid"])
 def test_sparse_ends_of_the_spectrum(graph):
     """Beyond the dense limit only the ends are computed; they agree with the full solve to the stated tolerance."""

@@ -203,6 +203,7 @@ def test_sizes_are_refused(estimator):
         estimator(size=0.0)
 
 
+@pytest.mark.slow
 def test_a_ladder_learns_its_teacher():
     design = ladder(4).replace(targets=["n1", "n2"]).compile(steps=300)
     start, end = descend(design, Teacher(batch=4).problem(design), RHEL(gamma="auto"), steps=30, rate=0.01)

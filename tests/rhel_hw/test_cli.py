@@ -333,6 +333,7 @@ def test_demo_learns_on_a_bench_and_reports(call, tmp_path):
         assert words in page
 
 
+@pytest.mark.slow
 def test_demo_tells_people_what_it_did(call, monkeypatch):
     """On another family, with a few moves only."""
     from rhel_hw import settings

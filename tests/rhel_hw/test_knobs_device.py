@@ -125,6 +125,7 @@ def test_quality(linear):
     assert 0.2 < found[0] * values[0] / angle < 2
 
 
+@pytest.mark.slow
 def test_damping():
     """E ∝ α of magnets, against the circuit without loss."""
     case = Case(spin_wave_chain(1).compile(steps=96), Teacher(amplitude=0.02))
@@ -132,6 +133,7 @@ def test_damping():
     assert by_value(case, "dynamics.damping", values, epsilon=0.001) == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.slow
 def test_linewidth():
     """E ∝ linewidth of resonators, against the circuit without loss."""
     case = Case(ring_lattice(nx.path_graph(2)).compile(steps=96), Teacher())

@@ -301,6 +301,7 @@ def test_echoes_below_the_resolution_are_refused(toy):
         RHEL(1e-15).gradient(toy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fraction", [1.5, 3.0])
 def test_large_displacements_are_found_too(toy, fraction):
     assert max(_strays(toy, 1e-3 * RHEL(1e-3, "auto", displacement=fraction).gradient(toy).gamma)) == pytest.approx(

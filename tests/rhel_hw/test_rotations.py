@@ -26,6 +26,7 @@ def test_echo_stays_exact_with_longer_compositions_and_by_sign_flip():
     assert max(distance(limit, exact, part) for part in PARTS) < 1e-12
 
 
+@pytest.mark.slow
 def test_knobs_feel_the_mean_over_a_turn(vortex):
     """Infinitely heavy knobs integrate ∂H/∂θ along the rotations too, the aspect of the circle included."""
     task = replace(vortex, wrt=("vortex.magnetisation", "vortex.stiffening", "pillar.distance"))

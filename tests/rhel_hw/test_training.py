@@ -138,6 +138,7 @@ def test_checkpoints_of_other_trainings_are_refused(design, tmp_path):
         training.run(design, design.theta(), on_bench(design), checkpoint=file)
 
 
+@pytest.mark.slow
 def test_a_killed_process_resumes(tmp_path):
     """The same command twice: the first is killed, the second ends as one that was never disturbed."""
     command = [
