@@ -12,7 +12,7 @@ losses are defined and nudges act.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -86,6 +86,19 @@ class Description:
     """Runs so far, on every chip."""
     seconds: float
     """Physical time that they took on each chip."""
+    learning: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of a learner that its maker recommends, as section ``[learning]`` of a design file has them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data, for files and wires."""
+        return asdict(self)
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Description:
+        """Description of plain data."""
+        channels = {k: Channel(**{**v, "kind": Kind(v["kind"])}) for k, v in data["channels"].items()}
+        limits = {k: Limits(**v) for k, v in data["parameters"].items()}
+        return Description(**{**data, "channels": channels, "parameters": limits})
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +120,8 @@ class Shot:
     """Whether the state at its end is held for an echo."""
     paired: bool = False
     """Whether the second half of the runs are partners of the first half, which may be read as sum and difference."""
+    channels: tuple[str, ...] | None = None
+    """Which are read; None: all that are wired."""
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
@@ -115,6 +130,8 @@ class Shot:
             raise ArgumentError("Argument `start` must be left out of an echo, which starts from the held state")
         for name in ("drive", "nudge"):
             object.__setattr__(self, name, self._waveforms(name))
+        if self.channels is not None:
+            object.__setattr__(self, "channels", tuple(self.channels))
         runs = self.runs
         if self.paired and runs % 2:
             raise ArgumentError(f"Argument `paired` must come with an even number of runs, but there are {runs}")
@@ -145,6 +162,12 @@ def _waveform(name: str, wave: Any, steps: int) -> Samples:
     if not np.all(np.isfinite(array)):
         raise ArgumentError(f"Argument `{name}` must be finite, but holds NaN or infinity")
     return array.reshape(*array.shape, *(1,) * (3 - array.ndim))
+
+
+def sample_times(kind: Kind, count: int, every: int, step_s: float) -> Samples:
+    """When a channel's samples are taken, from the start of the pass, if only every so many steps are read."""
+    first = {Kind.POSITION: 0.5, Kind.MOMENTUM: 0.0, Kind.TARGET: float(every)}[kind]
+    return np.asarray((first + every * np.arange(count)) * step_s, np.float64)
 
 
 @dataclass(frozen=True, eq=False)

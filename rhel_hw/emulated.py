@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from circuits import Design
 from devices import ArgumentError, UnitError, nearest, to_si
 from rhel_hw.arithmetic import Format, format_named
-from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unknown
+from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unknown, sample_times
 from rhel_hw.chips import Chips
 from rhel_hw.device import Plan, Raw, run_pass
 from rhel_hw.losses import targets_of
@@ -107,6 +107,7 @@ class EmulatedBench:
             chips=self._chips.count,
             passes=self._passes,
             seconds=self._seconds,
+            learning=dict(self.profile.learning),
         )
 
     def program(self, parameters: Mapping[str, Any]) -> None:
@@ -147,7 +148,7 @@ class EmulatedBench:
             self._held = _Held(raw.state, raw.integrals, number, runs)
         elif not shot.echo:  # an emulator can echo a held state as often as it is asked to
             self._held = None
-        return self._record(raw, runs)
+        return self._record(raw, runs, self._read(shot))
 
     def progress(self) -> dict[str, float]:
         """How far it has come, for `resume`."""
@@ -237,6 +238,10 @@ class EmulatedBench:
             found[name] = Channel(name, kind, node, unit, full_scale(setting, (name, kind), peaks[node]))
         return found
 
+    def _read(self, shot: Shot) -> dict[str, Channel]:
+        """Those that a shot reads."""
+        return {k: c for k, c in self._channels.items() if shot.channels is None or k in shot.channels}
+
     @cached_property
     def _peaks(self) -> Peaks:
         return nominal_peaks(self.design, self._reference)
@@ -248,6 +253,7 @@ class EmulatedBench:
         description = self.describe()
         refuse_unknown("drive", shot.drive, description.drives)
         refuse_unknown("nudge", shot.nudge, description.nudges)
+        refuse_unknown("channels", dict.fromkeys(shot.channels or ()), self._channels)
         held = self._held if shot.echo else None
         if shot.echo and held is None:
             raise ArgumentError("Argument `echo` must follow a pass that was held: run one with hold=True first")
@@ -270,7 +276,7 @@ class EmulatedBench:
                 f"{runs} runs of {shot.steps} steps make {read}: use fewer of either, or decimate"
             )
         lanes_ = runs * self._chips.count
-        stored = 2 * self.design.hamiltonian.size + len(self._channels)
+        stored = 2 * self.design.hamiltonian.size + len(self._read(shot))
         refuse_bytes(8 * shot.steps * lanes_ * stored, "steps", "the record", "run fewer at once")
         return runs, held
 
@@ -278,7 +284,7 @@ class EmulatedBench:
         nodes = {n: i for i, n in enumerate(self._made.assembly.coordinates.nodes)}
         by_kind: dict[Kind, list[int]] = {kind: [] for kind in Kind}
         aims = {f"target.{t.name}": i for i, t in enumerate(self.design.netlist.targets)}
-        for name, channel in self._channels.items():
+        for name, channel in self._read(shot).items():
             by_kind[channel.kind].append(aims[name] if channel.kind is Kind.TARGET else nodes[channel.node])
         thermal = self.profile.dynamics.thermal
         partners = 2 if shot.echo and shot.paired else 1
@@ -393,9 +399,9 @@ class EmulatedBench:
                 found[f"{section}.levels"] = 2.0**value
             elif isinstance(value, float):
                 found[path] = value
-        channels = list(self._channels.values())
+        read = self._read(shot)
         for kind in Kind:
-            own_channels = [c for c in channels if c.kind is kind]
+            own_channels = [c for c in read.values() if c.kind is kind]
             unit = units.momentum if kind is Kind.MOMENTUM else units.position
             found[f"scale.{kind}"] = np.array([c.full_scale for c in own_channels]).reshape(-1, 1, 1)
             found[f"unit.{kind}"] = np.array([unit(domains[c.node]) for c in own_channels]).reshape(-1, 1, 1)
@@ -422,12 +428,14 @@ class EmulatedBench:
         n = made.hamiltonian.size
         for stream, (path, size) in zip(
             SPREADS,
-            (("echo.gain_spread", n), ("echo.angle_spread", n), ("readout.gain_spread", len(channels))),
+            (("echo.gain_spread", n), ("echo.angle_spread", n), ("readout.gain_spread", len(self._channels))),
             strict=False,
         ):
             if path in on:
                 section, name = path.split(".")
                 found[path] = getattr(getattr(profile, section), name) * self._chip_normals(stream, size)[:, None]
+        if "readout.gain_spread" in found:
+            found["readout.gain_spread"] = found["readout.gain_spread"][[name in read for name in self._channels]]
         found["time.step_s"] = self.design.step_s
         return found
 
@@ -447,19 +455,18 @@ class EmulatedBench:
             start += len(value)
         return found
 
-    def _record(self, raw: Raw, runs: int) -> Record:
+    def _record(self, raw: Raw, runs: int, channels: Mapping[str, Channel]) -> Record:
         step, every = self.design.step_s, self.profile.readout.decimation
         times, samples, units, flags = {}, {}, {}, {}
         shape = (runs, self._chips.count)
         counts = dict.fromkeys(Kind, 0)
         read = {kind: np.asarray(x, np.float64) for kind, x in raw.samples.items()}
-        for name, channel in self._channels.items():
+        for name, channel in channels.items():
             kind, i = channel.kind, counts[channel.kind]
             counts[kind] += 1
             values = read[kind][:, i]
             samples[name] = np.broadcast_to(values, (len(values), *shape))
-            start = {Kind.POSITION: 0.5, Kind.MOMENTUM: 0.0, Kind.TARGET: float(every)}[kind]
-            times[name] = np.asarray((start + every * np.arange(len(values))) * step, np.float64)
+            times[name] = sample_times(kind, len(values), every, step)
             units[name] = channel.unit
             if kind in raw.flags:
                 flags[name] = np.broadcast_to(np.asarray(raw.flags[kind])[:, i], samples[name].shape)

@@ -247,7 +247,8 @@ class Session:
         runs = repeats * self.lesson.stimuli
         # A shot learns the number of its runs from its waveforms, silent ones if there are no others.
         nudge = {} if drive else {t: np.zeros((self.lesson.steps, runs)) for t in self.lesson.targets}
-        record = self._run(Shot(self.lesson.steps, drive, nudge, self.lesson.start, hold=True))
+        targets = tuple(f"target.{t}" for t in self.lesson.targets)
+        record = self._run(Shot(self.lesson.steps, drive, nudge, self.lesson.start, hold=True, channels=targets))
         return Free(*self._errors(record, repeats))
 
     def echoes(self, free: Free, points: tuple[float, ...], strength: float) -> Echoes:
@@ -261,7 +262,8 @@ class Session:
         }
         runs = nudges.shape[2]
         drive = {k: np.tile(v, (1, runs // v.shape[1])) for k, v in self.lesson.drive.items()}
-        return Echoes(self._run(Shot(len(nudges), drive, commanded, echo=True, paired=True)), nudges)
+        state = tuple(k for k, c in self.description.channels.items() if c.kind is not Kind.TARGET)
+        return Echoes(self._run(Shot(len(nudges), drive, commanded, echo=True, paired=True, channels=state)), nudges)
 
     def _errors(self, record: Mapping[str, Floats], repeats: int) -> tuple[Floats, Floats]:
         """Losses (runs, chips), and the slopes by which the echo is nudged, in its order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from devices import ArgumentError
-from rhel_hw.bench import Bench, Channel, Description, Kind, Limits, Record, Shot
+from rhel_hw.bench import Bench, Description, Record, Shot
 from rhel_hw.files import write_atomically
 
-VERSION = 1
+VERSION = 2
 """Of the files."""
 
 
@@ -53,7 +53,7 @@ class RecordingBench:
             index.append({"shot": key, "passes": passes, "seconds": seconds, "units": dict(record.units)})
             for what in ("times_s", "samples", "saturated"):
                 arrays |= {f"{i}/{what}/{name}": value for name, value in getattr(record, what).items()}
-        document = {"version": VERSION, "description": asdict(self._first), "answers": index}
+        document = {"version": VERSION, "description": self._first.to_dict(), "answers": index}
         stream = BytesIO()
         np.savez_compressed(stream, document=np.array(json.dumps(document)), **arrays)
         return write_atomically(Path(path), lambda file: file.write(stream.getvalue()))
@@ -73,7 +73,7 @@ class ReplayBench:
             ) from None
         if document.get("version") != VERSION:
             raise ArgumentError(f"Argument `path` must be of version {VERSION}, but is {document.get('version')!r}")
-        self._description = _description(document["description"])
+        self._description = Description.of(document["description"])
         self._programmed: dict[str, Any] = {}
         self._answers: dict[str, list[tuple[Record, int, float]]] = {}
         for i, entry in enumerate(document["answers"]):
@@ -109,7 +109,7 @@ class ReplayBench:
 def digest(shot: Shot, programmed: Mapping[str, Any]) -> str:
     """What tells shots apart: all that they are told, and the parameters they meet."""
     found = sha256()
-    flags = (shot.steps, shot.echo, shot.hold, shot.paired, shot.start)
+    flags = (shot.steps, shot.echo, shot.hold, shot.paired, shot.start, shot.channels)
     found.update(repr(flags).encode())
     for what, arrays in (("drive", shot.drive), ("nudge", shot.nudge), ("parameters", programmed)):
         for name in sorted(arrays):
@@ -117,9 +117,3 @@ def digest(shot: Shot, programmed: Mapping[str, Any]) -> str:
             found.update(f"{what}.{name}{value.shape}".encode())
             found.update(value.tobytes())
     return found.hexdigest()
-
-
-def _description(data: Mapping[str, Any]) -> Description:
-    channels = {k: Channel(**{**v, "kind": Kind(v["kind"])}) for k, v in data["channels"].items()}
-    limits = {k: Limits(**v) for k, v in data["parameters"].items()}
-    return Description(**{**data, "channels": channels, "parameters": limits})

@@ -10,6 +10,7 @@ from typing import Any
 from circuits import DesignError, Netlist
 from circuits.findings import Finding, error
 from devices import ArgumentError, nearest
+from rhel_hw.bench import Description
 from rhel_hw.choices import Choices
 from rhel_hw.learner import EchoLearner
 from rhel_hw.nudging import Recorded, SelfConsistent
@@ -43,12 +44,15 @@ def learning(netlist: Netlist, changes: Mapping[str, Any] | None = None) -> RHEL
     return learner
 
 
-def bench_learning(netlist: Netlist, profile: Profile, changes: Mapping[str, Any] | None = None) -> EchoLearner:
-    """The same for a bench: what its profile recommends counts where neither design nor changes say otherwise."""
+def bench_learning(
+    netlist: Netlist, bench: Profile | Description, changes: Mapping[str, Any] | None = None
+) -> EchoLearner:
+    """The same for a bench: what it recommends counts where neither design nor changes say otherwise."""
     own = netlist.settings.get("learning", {})
-    given = {**dict(profile.learning), **own, **{k: v for k, v in (changes or {}).items() if v is not None}}
+    operation = bench.echo.operation if isinstance(bench, Profile) else bench.operation
+    given = {**dict(bench.learning), **own, **{k: v for k, v in (changes or {}).items() if v is not None}}
     for key, default in (("operation", "momentum-flip"), ("nudging", "recorded")):
-        if given.get(key, default) != default and not (key == "operation" and given[key] == profile.echo.operation):
+        if given.get(key, default) != default and not (key == "operation" and given[key] == operation):
             reason = f"{given[key]!r} is for the ideal circuit: on a bench echoes are made as its profile says"
             raise DesignError([error(f"learning.{key}", reason, "remove it, or set profile.echo.operation")])
     kept = {k: v for k, v in given.items() if k not in IDEAL_ONLY}

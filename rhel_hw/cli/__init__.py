@@ -14,12 +14,13 @@ from rhel_hw.cli.designs import check, simulate
 from rhel_hw.cli.elements import elements
 from rhel_hw.cli.learning import gradient
 from rhel_hw.cli.presets import presets
+from rhel_hw.cli.serve import serve
 from rhel_hw.cli.studies import benchmark, study
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, invoke_without_command=True
 )
-for command in (demo, gallery, elements, presets, profiles, check, simulate, gradient, train, study, benchmark):
+for command in (demo, gallery, elements, presets, profiles, check, simulate, gradient, train, serve, study, benchmark):
     app.command()(command)
 
 

@@ -12,12 +12,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from rhel_hw.cli.common import (
-    DesignArgument,
+    BenchOption,
     JsonOption,
+    OptionalDesignArgument,
     OutOption,
     ProfileOption,
     SetOption,
     changes_of,
+    netlist_and_bench,
     print_json,
     progress,
     save,
@@ -35,9 +37,10 @@ MOST_PARAMETERS = 40
 
 
 def train(
-    design: DesignArgument,
+    design: OptionalDesignArgument = None,
     profile: ProfileOption = None,
     settings_: SetOption = None,
+    address: BenchOption = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Moves of the parameters; the design's own by default.")
     ] = None,
@@ -57,25 +60,26 @@ def train(
     out: OutOption = Path("."),
     as_json: JsonOption = False,
 ) -> None:
-    """Train a design on an emulated bench by echo learning."""
-    from circuits import Netlist
+    """Train a design by echo learning, on an emulated bench or on the one at an address."""
     from rhel_hw import settings
     from rhel_hw.cli.learning import number_or_auto
     from rhel_hw.emulated import EmulatedBench
     from rhel_hw.learner import OnBench
 
     use_float64()
-    netlist = Netlist.load(design)
-    used = settings.profile(netlist, profile, changes_of(settings_))
+    netlist, remote = netlist_and_bench(design, address, profile=profile, set=settings_, chip=chip)
+    used = None if remote else settings.profile(netlist, profile, changes_of(settings_))
+    told = remote.describe() if remote else used
+    assert told is not None  # one of them is there
     choices = {"stencil": stencil, "protocol": protocol, "shots": shots}
-    learner = settings.bench_learning(netlist, used, {"epsilon": epsilon, "gamma": number_or_auto(gamma), **choices})
+    learner = settings.bench_learning(netlist, told, {"epsilon": epsilon, "gamma": number_or_auto(gamma), **choices})
     task = settings.task(netlist, {"seed": seed})
     training = settings.training(netlist, {"steps": steps, "rate": rate, "patience": patience})
     compiled = netlist.compile()
     lesson = task.lesson(compiled)
-    bench = EmulatedBench(compiled, used, seed=chip, chips=[chip], reference=lesson.drive or None)
+    bench = remote or EmulatedBench(compiled, used, seed=chip, chips=[chip], reference=lesson.drive or None)
     measure = OnBench(bench, compiled, lesson, learner)
-    label = f"{used}|{settings.described(learner)}|{task}|{chip}"
+    label = f"{used or address}|{settings.described(learner)}|{task}|{chip}"
     with progress("training", "moves") as report:
         trained = training.run(compiled, compiled.theta(), measure, report=report, checkpoint=checkpoint, label=label)
     files = []
@@ -83,13 +87,14 @@ def train(
         from studies.plots import learning
 
         figure = learning(compiled, task.problem(compiled), trained)
-        files.append(save(figure, out, f"{stem(design)}-training.png"))
+        files.append(save(figure, out, f"{stem(design or netlist.name)}-training.png"))
     hidden = task.teacher(compiled)
     if as_json:
         print_json(
             {
                 "design": netlist.name,
-                "profile": used.to_dict(),
+                "profile": None if used is None else used.to_dict(),
+                "bench": address,
                 "learning": settings.described(measure.learner),
                 "task": {"type": "teacher", **asdict(task)},
                 "training": asdict(training),
@@ -108,7 +113,7 @@ def train(
             }
         )
         return
-    _print_training(compiled, used, trained, hidden, files)
+    _print_training(compiled, f"the bench at {address}" if used is None else _in_short(used), trained, hidden, files)
 
 
 def _values(design: Design, theta: Any) -> dict[str, float]:
@@ -116,9 +121,9 @@ def _values(design: Design, theta: Any) -> dict[str, float]:
     return {name: found[name][0] for name in design.parameters.trainable_names}
 
 
-def _print_training(design: Design, profile: Profile, trained: Trained, hidden: Any, files: list[Path]) -> None:
+def _print_training(design: Design, bench: str, trained: Trained, hidden: Any, files: list[Path]) -> None:
     console = Console(highlight=False)
-    console.print(f"[bold]{escape(design.netlist.name)}[/bold] on a bench that is {_in_short(profile)}")
+    console.print(f"[bold]{escape(design.netlist.name)}[/bold] on {escape(bench)}")
     losses = f"loss {trained.losses[0]:.4g} to {trained.best:.4g}, {trained.improvement:.3g} times lower"
     console.print(f"{losses}, {len(trained.losses) - 1} moves; ended: {escape(trained.ended)}")
     console.print(
@@ -151,7 +156,7 @@ def _print_training(design: Design, profile: Profile, trained: Trained, hidden: 
 
 def _in_short(profile: Profile) -> str:
     told = [f"{path} = {value}" for path, value in profile.differences().items()]
-    return "ideal" if not told else "not ideal: " + escape(", ".join(told))
+    return "a bench that is " + ("ideal" if not told else f"not ideal: {', '.join(told)}")
 
 
 def profiles(

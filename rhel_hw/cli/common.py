@@ -7,13 +7,27 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+if TYPE_CHECKING:
+    from circuits import Netlist
+    from rhel_hw.instrument.remote import RemoteBench
+
 DesignArgument = Annotated[
     str, typer.Argument(metavar="DESIGN", help="A .toml, .cir or .sp file, or a built-in design.")
+]
+OptionalDesignArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DESIGN]", help="A .toml, .cir or .sp file, or a built-in design; that of the bench with --bench."
+    ),
+]
+BenchOption = Annotated[
+    str | None,
+    typer.Option("--bench", metavar="ADDRESS", help="VISA address of a bench: TCPIP::127.0.0.1::5025::SOCKET."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for files; made if need be.")]
@@ -93,6 +107,27 @@ class progress:  # noqa: N801 (a function to its users)
     def __exit__(self, *_: object) -> None:
         if self._shown:
             self._bar.stop()
+
+
+def netlist_and_bench(
+    design: str | None, address: str | None, **emulated: object
+) -> tuple[Netlist, RemoteBench | None]:
+    """The design that is meant, and the bench at an address; what makes sense on an emulated one only is refused."""
+    from circuits import Netlist
+    from devices import ArgumentError
+
+    if address is None:
+        if design is None:
+            raise ArgumentError("Argument `DESIGN` must be given, unless --bench says where a bench with one is")
+        return Netlist.load(design), None
+    for name, value in emulated.items():
+        if value:
+            raise ArgumentError(f"Argument `--{name}` must be left out with --bench, which is as it is")
+    netlist = None if design is None else Netlist.load(design)
+    from rhel_hw.instrument.remote import RemoteBench
+
+    bench = RemoteBench(address)
+    return netlist or bench.netlist, bench
 
 
 def changes_of(settings: list[str] | None) -> dict[str, str]:

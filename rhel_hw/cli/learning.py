@@ -11,14 +11,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from rhel_hw.cli.common import (
-    DesignArgument,
+    BenchOption,
     IntegratorOption,
     JsonOption,
+    OptionalDesignArgument,
     PrecisionOption,
     ProfileOption,
     SetOption,
     changes_of,
     integrator_named,
+    netlist_and_bench,
     precision_named,
     print_json,
     progress,
@@ -38,7 +40,7 @@ MOST_PARAMETERS = 40
 
 
 def gradient(
-    design: DesignArgument,
+    design: OptionalDesignArgument = None,
     methods: Annotated[
         str,
         typer.Option(
@@ -61,20 +63,20 @@ def gradient(
     step: Annotated[str | None, typer.Option(help='Time step such as "5 ps"; the design\'s own by default.')] = None,
     profile: ProfileOption = None,
     settings_: SetOption = None,
+    address: BenchOption = None,
     chips: Annotated[int, typer.Option(min=1, help="Number of chips of a bench, side by side.")] = 1,
     shots: Annotated[int | None, typer.Option(min=1, help="Repetitions averaged on a bench.")] = None,
     integrator: IntegratorOption = "leapfrog",
     precision: PrecisionOption = "float64",
     as_json: JsonOption = False,
 ) -> None:
-    """Find the gradient of a design's task by echo learning, beside other methods; with a profile, also on a bench."""
-    from circuits import Netlist
+    """Find the gradient of a design's task by echo learning, beside other methods; also on a bench, if one is meant."""
     from rhel_hw import settings
-    from rhel_hw.compare import compare
+    from rhel_hw.compare import compare, compare_on_bench
 
     use_float64()
     method, dtype = integrator_named(integrator), precision_named(precision)
-    netlist = Netlist.load(design)
+    netlist, remote = netlist_and_bench(design, address, profile=profile, set=settings_, chips=chips > 1)
     choices = {"stencil": stencil, "operation": operation, "nudging": nudging, "protocol": protocol}
     changes = {"epsilon": epsilon, "gamma": number_or_auto(gamma), **choices}
     learner = settings.learning(netlist, changes)
@@ -84,11 +86,14 @@ def gradient(
     with progress("comparing", "methods") as report:
         problem = task.problem(compiled, integrator=method, dtype=dtype)
         results = compare(compiled, problem, names, learner, report=report)
-        on_bench = None
-        if profile is not None or settings_ or "profile" in netlist.settings:
+        own = {**{k: v for k, v in changes.items() if k not in settings.IDEAL_ONLY}, "shots": shots}
+        on_bench, used = None, None
+        if remote is not None:
+            chosen = settings.bench_learning(netlist, remote.describe(), own)
+            on_bench = compare_on_bench(compiled, problem, task.lesson(compiled), remote, chosen)
+        elif profile is not None or settings_ or "profile" in netlist.settings:
             used = settings.profile(netlist, profile, changes_of(settings_))
-            own = {k: v for k, v in changes.items() if k not in settings.IDEAL_ONLY}
-            on_bench = _on_bench(compiled, task, problem, used, {**own, "shots": shots}, chips)
+            on_bench = _on_bench(compiled, task, problem, used, own, chips)
     if as_json:
         print_json(
             {
@@ -101,13 +106,20 @@ def gradient(
                 "step_s": compiled.step_s,
                 "units": {e.name: f"1/({e.unit})" if e.unit else "1" for e in compiled.assembly.entries if e.trainable},
                 "methods": {name: asdict(result) for name, result in results.items()},
-                "bench": None if on_bench is None else {"profile": used.to_dict(), "chips": chips, **asdict(on_bench)},
+                "bench": None
+                if on_bench is None
+                else {
+                    "address": address,
+                    "profile": None if used is None else used.to_dict(),
+                    "chips": len(on_bench.cosines),
+                    **asdict(on_bench),
+                },
             }
         )
         return
     _print(compiled, task, results)
     if on_bench is not None:
-        _print_bench(used, on_bench)
+        _print_bench(f"at {address}" if used is None else str(used), on_bench)
 
 
 def _on_bench(
@@ -123,12 +135,12 @@ def _on_bench(
     return compare_on_bench(design, problem, lesson, bench, learner)
 
 
-def _print_bench(profile: Profile, found: BenchCompared) -> None:
+def _print_bench(bench: str, found: BenchCompared) -> None:
     console = Console(highlight=False)
     known = [c for c in found.cosines if c is not None]
     spread = f"{known[0]:.6f}" if len(known) == 1 else f"{min(known):.4f} to {max(known):.4f} over {len(known)} chips"
     console.print("\n[bold]on a bench[/bold]")
-    for line in str(profile).splitlines():
+    for line in bench.splitlines():
         console.print(f"  {escape(line)}")
     console.print(f"nudging: ε = {found.epsilon:g}, γ = {found.gamma:.4g}; loss {found.loss:.6g}")
     console.print(f"cosine to BPTT of the ideal circuit: {spread if known else 'none, the gradient vanishes'}")

@@ -1,0 +1,259 @@
+"""A bench at a VISA address: the interface of a bench, spoken over an instrument's connection."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circuits import Netlist
+from devices import ArgumentError, refuse_unless_positive
+from rhel_hw.bench import Description, Record, Samples, Shot, Waveforms, sample_times
+from rhel_hw.instrument.syntax import block_header, quoted
+
+READ = 2**20
+"""Bytes asked for at a time."""
+ERRORS = "SYST:ERR:ALL?"
+POLL_S = 2.0
+"""For how long the instrument may keep us waiting for the end of a pass before it says that it is not over."""
+
+
+class InstrumentError(ArgumentError):
+    """An instrument that refuses something, or cannot be reached."""
+
+
+class RemoteBench:
+    """A bench that answers at a VISA address, such as ``"TCPIP::127.0.0.1::5025::SOCKET"``.
+
+    Arguments:
+        address: as VISA has it.
+        timeout_s: for how long an answer may keep us waiting. A pass may take longer.
+        library: of PyVISA; "@py" is the one written in Python.
+    """
+
+    def __init__(self, address: str, *, timeout_s: float = 10.0, library: str = "@py") -> None:
+        refuse_unless_positive(timeout_s=timeout_s)
+        self._address = address
+        self._resource: Any = _opened(address, timeout_s, library)
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        self._write(b"*IDN?\n")
+        told = self._line()
+        if told.startswith("-"):
+            raise InstrumentError(f"The instrument at {self._address} refuses: {told}")
+        maker, *_ = told.split(",")
+        if maker != "rhel-hw":
+            raise InstrumentError(f"The instrument at {self._address} is no bench of rhel-hw: it says {told!r}")
+        self._do(b"*CLS;*RST;:FORM REAL,64;:FORM:BORD SWAP")
+        self._description = Description.of(self._json("DES:DESC?"))
+
+    # The interface ---------------------------------------------------------------------------------------------------
+
+    def describe(self) -> Description:
+        """Channels, ranges, clock, and what was used so far."""
+        passes, seconds = self._ask("DES:USED?").split(",")
+        return replace(self._description, passes=int(passes), seconds=float(seconds))
+
+    def program(self, parameters: Mapping[str, Any]) -> None:
+        """Set parameters by name, in SI, one number or one per chip; the others stay."""
+        commands = [
+            f":PAR {quoted(name)},{','.join(repr(float(v)) for v in np.ravel(value))}"
+            for name, value in parameters.items()
+        ]
+        self._do(";".join([*commands, ":PAR:APPL"]).encode())
+
+    def run(self, shot: Shot) -> Record:
+        """Make a pass."""
+        self._do(b"".join(_message(shot)))
+        while self._ask(f"INIT:DONE? {POLL_S:g}") == "0":
+            pass
+        self._refuse(self._ask(ERRORS))
+        return self._fetched()
+
+    # Beside the interface --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def netlist(self) -> Netlist:
+        """The design that is on the bench, as drawn."""
+        from circuits.formats import toml
+
+        return toml.read(self._block("DES:NETL?").decode())
+
+    def close(self) -> None:
+        """Let another controller have it."""
+        if self._resource is not None:
+            with contextlib.suppress(Exception):  # it may be gone already
+                self._resource.close()
+            self._resource = None
+
+    def __enter__(self) -> RemoteBench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Records ---------------------------------------------------------------------------------------------------------
+
+    def _fetched(self) -> Record:
+        header = self._json("FETC:HEAD?")
+        told, clock = header["channels"], self._description
+        samples: dict[str, Samples] = {}
+        if told:
+            numbers = np.frombuffer(self._block(f"FETC? {','.join(map(quoted, told))}"), "<f8")
+            start = 0
+            for name, entry in told.items():
+                count = math.prod(entry["shape"])
+                samples[name] = numbers[start : start + count].reshape(entry["shape"])
+                start += count
+            if start != len(numbers):
+                raise self._lost(f"a record of {start} numbers came with {len(numbers)}")
+        kinds = {name: clock.channels[name].kind for name in told}
+        every, step = clock.decimation, clock.step_s
+        return Record(
+            {name: sample_times(kind, len(samples[name]), every, step) for name, kind in kinds.items()},
+            samples,
+            {name: entry["unit"] for name, entry in told.items()},
+            {name: self._flags(name, entry) for name, entry in header["saturated"].items()},
+        )
+
+    def _flags(self, name: str, entry: Mapping[str, Any]) -> NDArray[np.bool_]:
+        if not entry["count"]:
+            return np.zeros(entry["shape"], bool)
+        bits = np.frombuffer(self._block(f"FETC:SAT? {quoted(name)}"), np.uint8)
+        return np.unpackbits(bits, count=math.prod(entry["shape"])).reshape(entry["shape"]).astype(bool)
+
+    # The wire --------------------------------------------------------------------------------------------------------
+
+    def _ask(self, query: str) -> str:
+        self._write(query.encode() + b"\n")
+        return self._line()
+
+    def _json(self, query: str) -> Any:
+        return json.loads(self._block(query))
+
+    def _block(self, query: str) -> bytes:
+        self._write(query.encode() + b"\n")
+        self._resource.read_termination = None  # or every line feed among the numbers would end a reading
+        try:
+            start = self._read(2)
+            if start[:1] != b"#" or not start[1:].isdigit():
+                raise self._lost(f"{query.split()[0]} was answered by {start!r} instead of a block")
+            data = self._read(int(self._read(int(start[1:]))))
+            if self._read(1) != b"\n":
+                raise self._lost(f"the answer to {query.split()[0]} has no end")
+            return data
+        finally:
+            if self._resource is not None:
+                self._resource.read_termination = "\n"
+
+    def _do(self, message: bytes) -> None:
+        """Send a message that has no answer, and raise what it did wrong."""
+        self._write(b"%b\n%b\n" % (message, ERRORS.encode()))  # in one go: the second does not wait for the first
+        self._refuse(self._line())
+
+    def _refuse(self, told: str) -> None:
+        """Raise the first of the errors that an instrument tells, if there are any."""
+        if told.startswith("0,"):
+            return
+        number, _, text = told.partition(",")
+        detail = text.strip('"').partition('","')[0].partition(";")[2]
+        raise InstrumentError(detail or f"The instrument at {self._address} says {number},{text}")
+
+    def _line(self) -> str:
+        with self._watched():
+            found: str = self._resource.read()
+        return found
+
+    def _read(self, count: int) -> bytes:
+        with self._watched():
+            found: bytes = self._resource.read_bytes(count, chunk_size=READ)
+        if len(found) != count:
+            raise self._lost(f"only {len(found)} of {count} bytes came")
+        return found
+
+    def _write(self, message: bytes) -> None:
+        if self._resource is None:
+            raise InstrumentError(f"The connection to {self._address} is closed: make a new RemoteBench")
+        with self._watched():
+            self._resource.write_raw(message)
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """What goes wrong on the wire, told clearly."""
+        import pyvisa
+
+        try:
+            yield
+        except pyvisa.errors.VisaIOError as problem:
+            raise self._lost(f"it does not answer ({problem.abbreviation})") from None
+        except (OSError, UnicodeDecodeError) as problem:
+            raise self._lost(str(problem)) from None
+
+    def _lost(self, why: str) -> InstrumentError:
+        """The error of a connection on which nobody knows any more what comes next: it is closed."""
+        self.close()
+        return InstrumentError(f"The instrument at {self._address} was lost: {why}. Start it again, then reconnect")
+
+
+def _opened(address: str, timeout_s: float, library: str) -> Any:
+    try:
+        import pyvisa
+    except ImportError:
+        raise InstrumentError("A remote bench needs PyVISA: pip install 'rhel-hw[instrument]'") from None
+    try:
+        resource: Any = pyvisa.ResourceManager(library).open_resource(
+            address, timeout=1000 * timeout_s, read_termination="\n", write_termination="\n"
+        )
+    except Exception as problem:  # PyVISA and its libraries raise many kinds
+        raise InstrumentError(
+            f"Argument `address` must be that of an instrument, such as TCPIP::127.0.0.1::5025::SOCKET, but "
+            f"{address!r} cannot be opened: {problem}"
+        ) from None
+    if not isinstance(resource, pyvisa.resources.MessageBasedResource):
+        resource.close()
+        raise InstrumentError(f"Argument `address` must be that of an instrument with messages, but is {address!r}")
+    return resource
+
+
+def _message(shot: Shot) -> Iterator[bytes | memoryview]:
+    """A shot, and the order to make it, as one message: it is done whole or not at all."""
+    switches = {"ECHO": shot.echo, "HOLD": shot.hold, "PAIR": shot.paired}
+    yield f"SHOT:CLE;STEP {shot.steps}".encode()
+    yield "".join(f";{name} ON" for name, on in switches.items() if on).encode()
+    if shot.channels is not None:
+        yield (f";CHAN {','.join(map(quoted, shot.channels))}" if shot.channels else ";CHAN:NONE").encode()
+    for what, values in zip(("POS", "MOM"), shot.start or (), strict=False):
+        for node, value in values.items():
+            yield f";:SHOT:STAR:{what} {quoted(node)},{_number(node, value)!r}".encode()
+    yield from _waves("DRIV", shot.drive)
+    yield from _waves("NUDG", shot.nudge)
+    yield b";:INIT"
+
+
+def _waves(header: str, waves: Waveforms) -> Iterator[bytes | memoryview]:
+    for name, wave in waves.items():
+        data = np.ascontiguousarray(wave, "<f8").data.cast("B")
+        yield f";:{header}{':EACH' if wave.shape[2] > 1 else ''} {quoted(name)},".encode()
+        yield block_header(len(data))
+        yield data
+
+
+def _number(node: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InstrumentError(
+            f"Argument `start` must hold numbers in SI for a remote bench, but {node} is {value!r}"
+        ) from None
