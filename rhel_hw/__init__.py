@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rhel_hw.emulated import EmulatedBench
     from rhel_hw.excitation import band_limited
     from rhel_hw.heb import HEB
+    from rhel_hw.instrument.remote import RemoteBench
     from rhel_hw.integrators import Integrator, Leapfrog, Yoshida4, Yoshida6
     from rhel_hw.learner import Correction, EchoLearner, Measured, OnBench
     from rhel_hw.lessons import Lesson
@@ -46,6 +47,7 @@ __getattr__ = lazy(
         "rhel_hw.emulated": ("EmulatedBench",),
         "rhel_hw.excitation": ("band_limited",),
         "rhel_hw.heb": ("HEB",),
+        "rhel_hw.instrument.remote": ("RemoteBench",),
         "rhel_hw.integrators": ("Integrator", "Leapfrog", "Yoshida4", "Yoshida6"),
         "rhel_hw.learner": ("Correction", "EchoLearner", "Measured", "OnBench"),
         "rhel_hw.lessons": ("Lesson",),
@@ -112,6 +114,7 @@ __all__ = [
     "Record",
     "Recorded",
     "RecordingBench",
+    "RemoteBench",
     "ReplayBench",
     "Reprepare",
     "Richardson",

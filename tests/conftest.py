@@ -1,14 +1,17 @@
-"""Shared by all tests: double precision, and what to say where an outside tool is missing."""
+"""Shared by all tests: double precision, the command line, and what to say where an outside tool is missing."""
 
 import gc
 import os
 import shutil
+import sys
 from itertools import count
 from pathlib import Path
 
 import jax
 import pytest
 from hypothesis import HealthCheck, settings
+
+from rhel_hw.cli import main
 
 jax.config.update("jax_enable_x64", True)
 # Draws that make no netlist are part of the game; in continuous integration every run sees the same draws.
@@ -43,3 +46,23 @@ def ngspice() -> str:
     if path is None:
         pytest.skip("ngspice is not installed: apt-get install ngspice")
     return path
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    """The command line in an empty folder; gives what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0):
+        monkeypatch.setattr(sys, "argv", ["rhel-hw", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed, complaint = capsys.readouterr()
+        assert (ended.value.code or 0) == code, complaint
+        if code:
+            return complaint
+        assert complaint == ""
+        return printed
+
+    return run

@@ -21,7 +21,7 @@ from rhel_hw.instrument.syntax import block_header, quoted
 READ = 2**20
 """Bytes asked for at a time."""
 ERRORS = "SYST:ERR:ALL?"
-POLL_S = 2.0
+LONGEST_POLL_S = 2.0
 """For how long the instrument may keep us waiting for the end of a pass before it says that it is not over."""
 
 
@@ -41,6 +41,7 @@ class RemoteBench:
     def __init__(self, address: str, *, timeout_s: float = 10.0, library: str = "@py") -> None:
         refuse_unless_positive(timeout_s=timeout_s)
         self._address = address
+        self._poll_s = min(LONGEST_POLL_S, timeout_s / 2)
         self._resource: Any = _opened(address, timeout_s, library)
         try:
             self._begin()
@@ -77,7 +78,7 @@ class RemoteBench:
     def run(self, shot: Shot) -> Record:
         """Make a pass."""
         self._do(b"".join(_message(shot)))
-        while self._ask(f"INIT:DONE? {POLL_S:g}") == "0":
+        while self._ask(f"INIT:DONE? {self._poll_s:g}") == "0":
             pass
         self._refuse(self._ask(ERRORS))
         return self._fetched()

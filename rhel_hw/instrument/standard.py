@@ -74,12 +74,16 @@ def status_byte(instrument: Instrument) -> str:
     return str(instrument.status.byte())
 
 
-command.setting(
-    "*SRE",
-    Number("mask", 0, 255, whole=True),
-    "status.service",
-    "Which bits of the status byte set bit 6.",
-)
+@command("*SRE", Number("mask", 0, 255, whole=True))
+def service(instrument: Instrument, mask: int) -> None:
+    """Which bits of the status byte set bit 6."""
+    instrument.status.service = mask & ~64  # which is none of them
+
+
+@command("*SRE?")
+def service_told(instrument: Instrument) -> str:
+    """That setting."""
+    return str(instrument.status.service)
 
 
 @command("*ESR?")

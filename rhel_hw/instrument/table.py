@@ -227,20 +227,20 @@ class Table:
 
     def __init__(self, rows: Sequence[Command]) -> None:
         self.rows = tuple(rows)
-        self._long: dict[str, str] = {}
+        self._short: dict[str, str] = {}
         self._found: dict[tuple[tuple[str, ...], bool], Command] = {}
         for row in self.rows:
             for path in _paths(row.header.rstrip("?")):
                 for mnemonic in path:
                     short, long = forms(mnemonic)
-                    self._long[short] = self._long[long] = long
-                key = (tuple(mnemonic.upper() for mnemonic in path), row.query)
+                    self._short[short] = self._short[long] = short
+                key = (tuple(forms(mnemonic)[0] for mnemonic in path), row.query)
                 assert key not in self._found, f"{row.header} is there twice"
                 self._found[key] = row
 
     def find(self, unit: Unit) -> tuple[Command, list[Any]]:
         """The command that is meant, and the values of its parameters."""
-        path = tuple(self._long.get(mnemonic, mnemonic) for mnemonic in unit.path)
+        path = tuple(self._short.get(mnemonic, mnemonic) for mnemonic in unit.path)
         row = self._found.get((path, unit.query))
         if row is None:
             raise Fault(-113, ":".join(unit.path)[:80] + "?" * unit.query)

@@ -21,7 +21,7 @@ def test_train_tells_machines_and_people(call, tmp_path):
     assert document["learning"]["gamma"] > 0  # found by pilots
     assert set(document["parameters"]) == set(document["hidden"])
     assert (tmp_path / document["files"][0]).exists()
-    text = call("train", "lc-toy", *options)
+    text = call("train", "lc-toy", *options, "--gamma", "1000")
     for words in ("not ideal: drive.bits = 12", "passes", "hidden", "L12.inductance"):
         assert words in text
 

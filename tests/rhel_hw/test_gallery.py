@@ -13,7 +13,10 @@ def test_every_family_is_there():
     assert set(FAMILIES) <= set(GALLERY)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+LONG = ("spin-chain", "vortex-array", "mixed")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in FAMILIES])
 def test_it_comes_back_and_learns(name):
     netlist = Netlist.load(name)
     design, task = netlist.compile(), settings.task(netlist)

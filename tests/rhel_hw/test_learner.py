@@ -20,20 +20,17 @@ from rhel_hw import (
     Correction,
     EchoLearner,
     EmulatedBench,
-    OnBench,
     OneSided,
     Profile,
     Reprepare,
     Richardson,
     Teacher,
-    Training,
     settings,
 )
 from rhel_hw.device import run_pass
 from rhel_hw.learner import loss_of
 from rhel_hw.sight import Sight
 from studies.benchmarks import interleaved
-from tests.rhel_hw.bench_process import far_bench
 from tests.systems import driven
 
 
@@ -203,33 +200,20 @@ def test_a_state_that_never_moves_needs_a_number():
 # Nothing but the bench ----------------------------------------------------------------------------------------------
 
 
-def test_it_trains_with_the_bench_in_another_process():
-    """Bit for bit what a bench of the same seed does in this one."""
-    profile = {"readout": {"bits": 10, "noise": 1e-4}, "fabrication": {"mismatch": 0.02}}
-    design = Netlist.load("lc-toy").compile(steps=100)
-    lesson, learner = Teacher(spread=0.1).lesson(design), EchoLearner(gamma="auto")
-    training = Training(steps=12, rate=0.03)
-    with far_bench("lc-toy", 100, profile) as far:
-        there = training.run(design, design.theta(), OnBench(far, design, lesson, learner))
-    near = EmulatedBench(design, Profile.of(profile), seed=3)
-    here = training.run(design, design.theta(), OnBench(near, design, lesson, learner))
-    assert there.losses == here.losses
-    assert there.best < 0.5 * there.losses[0]
-    assert there.passes == near.describe().passes
-
-
 FORBIDDEN = ("emulated", "device", "chips", "simulation", "integrators", "passes", "rhel", "baselines", "blackbox")
 LOOPS = {"scan", "while_loop", "fori_loop", "associative_scan", "map"}
 
 
 def test_it_imports_neither_emulator_nor_loops_over_time():
-    program = "import sys, rhel_hw.learner; print(' '.join(m for m in sys.modules if m.startswith('rhel_hw.')))"
+    """That it trains on a bench in another process is shown in tests/instrument/test_remote.py."""
+    modules = "sys, rhel_hw.learner, rhel_hw.instrument.remote"
+    program = f"import {modules}; print(' '.join(m for m in sys.modules if m.startswith('rhel_hw.')))"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     loaded = {name.removeprefix("rhel_hw.") for name in out}
     assert "learner" in loaded
     assert not loaded & set(FORBIDDEN)
-    for name in loaded:
-        source = Path(__file__).parents[2] / "rhel_hw" / f"{name}.py"
+    for name in loaded - {"instrument"}:
+        source = Path(__file__).parents[2] / "rhel_hw" / f"{name.replace('.', '/')}.py"
         used = {
             node.attr
             for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))

@@ -260,7 +260,15 @@ def test_memory_does_not_grow_with_the_number_of_steps():
 # Edges -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("steps", "loss"), [(1, "running"), (2, "running"), (1, "final"), (1, "pooled")])
+@pytest.mark.parametrize(
+    ("steps", "loss"),
+    [
+        (1, "running"),
+        (1, "pooled"),
+        pytest.param(2, "running", marks=pytest.mark.slow),
+        pytest.param(1, "final", marks=pytest.mark.slow),
+    ],
+)
 def test_the_shortest_runs_are_exact(steps, loss):
     design = ladder(3).replace(targets=["n0", "n2"]).compile()
     long, reader = noisy(design), targets_of(design)
