@@ -86,6 +86,8 @@ class Description:
     """Runs so far, on every chip."""
     seconds: float
     """Physical time that they took on each chip."""
+    nodes: tuple[str, ...] = ()
+    """Whose positions and momenta at the start of a pass can be given."""
     learning: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a learner that its maker recommends, as section ``[learning]`` of a design file has them."""
 
@@ -98,7 +100,7 @@ class Description:
         """Description of plain data."""
         channels = {k: Channel(**{**v, "kind": Kind(v["kind"])}) for k, v in data["channels"].items()}
         limits = {k: Limits(**v) for k, v in data["parameters"].items()}
-        return Description(**{**data, "channels": channels, "parameters": limits})
+        return Description(**{**data, "channels": channels, "parameters": limits, "nodes": tuple(data["nodes"])})
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +128,7 @@ class Shot:
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
             raise ArgumentError(f"Argument `steps` must be a whole number of at least 1, but is {self.steps!r}")
+        object.__setattr__(self, "steps", int(self.steps))
         if self.echo and self.start is not None:
             raise ArgumentError("Argument `start` must be left out of an echo, which starts from the held state")
         for name in ("drive", "nudge"):

@@ -77,11 +77,14 @@ def _by_element(path: str, setting: Any, elements: Mapping[str, Element]) -> Ite
     """Elements that a setting means, with its value: tables name elements or types, a number means all that can."""
     if isinstance(setting, tuple):
         known = {*elements, *(e.type for e in elements.values())}
-        for name, value in setting:
+        for name, _ in setting:
             if name not in known:
                 raise ProfileError(path, f"must name elements or types, but has {name!r}{nearest(name, known)}")
-            for part in [e for e in elements.values() if name in (e.name, e.type)]:
-                yield part, value
+        # The name of an element counts more than that of its type.
+        table = dict(setting)
+        for part in list(elements.values()):
+            if part.name in table or part.type in table:
+                yield part, table[part.name if part.name in table else part.type]
     elif 0 < setting < np.inf:
         fits: Any = {
             "dynamics.quality": lambda e: e.inertia is not None or e.body,
@@ -122,7 +125,7 @@ def _lossy(path: str, part: Element, what: str, value: float, rate: float, groun
 
 
 def _with(part: Element, **changes: Any) -> Element:
-    return replace(part, **changes)
+    return replace(part, **changes)  # whatever parameters its kind has
 
 
 def _damping_for(part: Element, quality: float) -> float:
@@ -143,9 +146,9 @@ def _strays(design: Design) -> Iterator[Element]:
     for part in netlist.elements:
         graph.add_edges_from(combinations([n for n in netlist.terminals_of(part) if n in moving], 2))
     turning = dict(zip(design.hamiltonian.names, design.assembly.rotating, strict=True))
+    near = dict(nx.all_pairs_shortest_path_length(graph, cutoff=2))
     for a, b in combinations(design.hamiltonian.names, 2):
-        near = a in graph and b in graph and nx.has_path(graph, a, b) and nx.shortest_path_length(graph, a, b) <= 2
-        if near and turning[a] == turning[b]:
+        if b in near.get(a, ()) and turning[a] == turning[b]:
             yield (EvanescentCoupler if turning[a] else BilinearCoupler)(f"stray/{a}-{b}", a, b, 0.0)
 
 
@@ -165,13 +168,13 @@ class Chips:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "design", made(self.nominal, self.profile))
-        for path, names in (("fabrication.stuck", self.profile.fabrication.stuck),):
-            known = {*self._by_name, *(e.name for e in self.nominal.netlist.elements)}
-            for name in names:
-                if name not in known:
-                    raise ProfileError(
-                        path, f"must name elements or parameters, but has {name!r}{nearest(name, known)}"
-                    )
+        known = {*self._by_name, *(e.name for e in self.nominal.netlist.elements)}
+        for name in self.profile.fabrication.stuck:
+            if name not in known:
+                raise ProfileError(
+                    "fabrication.stuck", f"must name elements or parameters, but has {name!r}{nearest(name, known)}"
+                )
+        assert len(self._spread) == len(self._by_name)  # which refuses what it does not know
 
     @property
     def count(self) -> int:
@@ -205,7 +208,7 @@ class Chips:
         """
         assembly = self.design.assembly
         relative = self._relative(passes, programmings)
-        resolved = {k: self._resolved(k, v, programmings) for k, v in programmed.items() if not self._stuck(k)}
+        resolved = {k: v for k, v in programmed.items() if not self._stuck(k)}
         lanes = self.count if relative is None else relative.shape[1]
         theta = {k: np.array(v, float) for k, v in assembly.theta.items()}
         if relative is not None or self._strays or any(np.ndim(v) for v in resolved.values()):
@@ -237,8 +240,8 @@ class Chips:
         stuck = self.profile.fabrication.stuck
         return name in stuck or name.rsplit(".", 1)[0] in stuck
 
-    def _resolved(self, name: str, value: Any, programmings: int) -> Any:
-        """A programmed value on the grid that can be programmed."""
+    def resolved(self, name: str, value: Any, programmings: int) -> Any:
+        """A value on the grid that can be programmed, in this programming."""
         fabrication = self.profile.fabrication
         if fabrication.bits is None:
             return value
@@ -259,7 +262,9 @@ class Chips:
             total = (0.0 if total is None else total) + dynamics.gradient_drift * programmings * self._direction
         if passes is None or not self.wandering:
             return total
-        moved = [dynamics.drift * n * self._direction + dynamics.flicker * self._flicker(int(n)) for n in passes]
+        moved = [dynamics.drift * n * self._direction for n in passes]
+        if dynamics.flicker > 0:
+            moved = [m + dynamics.flicker * self._flicker(int(n)) for m, n in zip(moved, passes, strict=True)]
         still = 0.0 if total is None else total
         return np.concatenate([still + each for each in moved], axis=1)
 
@@ -273,7 +278,8 @@ class Chips:
         if not isinstance(setting, tuple):
             return np.where(usual, setting, 0.0)
         spread = np.zeros(len(entries))
-        for name, value in setting:
+        # The narrower a name, the more it counts: types come first, single parameters last.
+        for name, value in sorted(setting, key=lambda item: self._narrowness(item[0])):
             meant = [self._is_meant(e, name, usual[i]) for i, e in enumerate(entries)]
             if not any(meant):
                 known = {n for e in entries for n in (e.name, e.key, e.name.rsplit(".", 1)[0], e.key.split(".")[0])}
@@ -287,6 +293,11 @@ class Chips:
         element, parameter = e.name.rsplit(".", 1)
         info = self.nominal.assembly.netlist.by_name[element].parameters[parameter]
         return info.stored and (info.knob or e.trainable)
+
+    def _narrowness(self, name: str) -> int:
+        """Of a type 0, of a parameter of a type 1, of an element 2, of a parameter of an element 3."""
+        element = name in self._by_name or name in self.nominal.netlist.by_name
+        return 2 * element + (name in self._by_name if element else "." in name)
 
     @staticmethod
     def _is_meant(e: Entry, name: str, usual: bool) -> bool:

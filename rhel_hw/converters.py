@@ -19,8 +19,19 @@ BOW = 3 * 3**0.5 / 2
 """Makes the largest deviation of x − x³ on [−1, 1] one."""
 
 
-def convert(x: Array, scale: Array, knobs: Knobs, normals: Array | None) -> tuple[Array, Array | None]:
-    """What a converter makes of a signal, and where it was beyond the range (None if it has none)."""
+def read(x: Array, scale: Array, knobs: Knobs, normals: Array | None) -> tuple[Array, Array | None]:
+    """What an analog-to-digital converter makes of a signal, and where it was beyond the range; None without one."""
+    return _coded(_bent(x, scale, knobs, normals), scale, knobs)
+
+
+def play(x: Array, scale: Array, knobs: Knobs, normals: Array | None) -> tuple[Array, Array | None]:
+    """The same of a digital-to-analog converter: the code comes first, then what the amplifier does to it."""
+    x, beyond = _coded(x, scale, knobs)
+    return _bent(x, scale, knobs, normals), beyond
+
+
+def _bent(x: Array, scale: Array, knobs: Knobs, normals: Array | None) -> Array:
+    """A signal with gain, bow, offset and noise."""
     if "gain" in knobs:
         x = knobs["gain"] * x
     if "inl" in knobs:
@@ -30,6 +41,11 @@ def convert(x: Array, scale: Array, knobs: Knobs, normals: Array | None) -> tupl
         x = x + knobs["offset"] * scale
     if "noise" in knobs and normals is not None:
         x = x + knobs["noise"] * scale * normals
+    return x
+
+
+def _coded(x: Array, scale: Array, knobs: Knobs) -> tuple[Array, Array | None]:
+    """A signal within the range and resolution, and where it was beyond."""
     if "levels" in knobs:
         step = 2 * scale / knobs["levels"]
         codes = jnp.round(x / step)
@@ -97,9 +113,10 @@ def of_sum_and_difference(
     first, second = jnp.split(x, 2, axis=2)
     apart = (first - second) / 2
     peak = jnp.max(jnp.abs(apart), axis=0, keepdims=True)
-    own = 2.0 ** jnp.ceil(jnp.log2(jnp.where(peak > 0, peak, 1.0)) + 1e-9)
-    middle, flags = convert((first + second) / 2, scale, knobs, normals[0])
-    half, more = convert(apart, own, {k: v for k, v in knobs.items() if k != "offset"}, normals[1])
+    # Partners that do not differ at all leave it at the range of the sum.
+    own = 2.0 ** jnp.ceil(jnp.log2(jnp.where(peak > 0, peak, scale)) + 1e-9)
+    middle, flags = read((first + second) / 2, scale, knobs, normals[0])
+    half, more = read(apart, own, {k: v for k, v in knobs.items() if k != "offset"}, normals[1])
     both = jnp.concatenate([middle + half, middle - half], axis=2)
     if flags is None or more is None:
         return both, None

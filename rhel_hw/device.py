@@ -21,7 +21,7 @@ from circuits.operators import Reader
 from circuits.state import encode
 from rhel_hw.arithmetic import Format
 from rhel_hw.bench import Kind
-from rhel_hw.converters import convert, delayed, jittered, low_pass, mixed, of_sum_and_difference
+from rhel_hw.converters import delayed, jittered, low_pass, mixed, of_sum_and_difference, play, read
 from rhel_hw.dissipation import BOLTZMANN, Bath, Noise, bath_of
 from rhel_hw.integrators import Leapfrog
 from rhel_hw.operations import Operation
@@ -52,8 +52,8 @@ class Plan:
     """How many runs share thermal noise."""
     drive_tiles: int
     """How many runs share the noise of drives."""
-    again: bool
-    """Whether thermal noise is that of the free pass, backwards."""
+    again: int
+    """Steps of the free pass whose thermal noise comes back, backwards; 0: noise of its own."""
     paired: bool
     positions: tuple[int, ...]
     momenta: tuple[int, ...]
@@ -100,7 +100,7 @@ def run_pass(
         parity = jnp.asarray([d.parity for d in design.netlist.drives], float).reshape(-1, 1, 1)
         if plan.latency:
             idle = _inputs(design, jnp.zeros_like(waves[:1]), integrals)[0]
-            waiting = replace(plan, again=False)
+            waiting = replace(plan, again=0)
             still = _Device.of(design, waiting, theta, knobs, waiting=True)
             state = still.waited(state, idle, partial(_thermal, waiting, keys, shape))
         waves = parity * waves[::-1]
@@ -151,7 +151,7 @@ def _thermal(
     A force is even under time reversal, a push of a position odd.
     """
     sign = -1.0 if plan.again else 1.0
-    index = count - 1 - index if plan.again else index
+    index = 2 * plan.substeps * plan.again - 1 - index if plan.again else index
 
     def draw(stream: int) -> Array:
         own = THERMAL + 10 * stream
@@ -189,7 +189,7 @@ def _played(plan: Plan, waves: Array, knobs: Mapping[str, Array], draw: Any, num
 
     if "leak" in own:
         waves = mixed(waves, own["leak"])
-    waves, marked = convert(waves, knobs["scale.drive"], own, drawn(0) if "noise" in own else None)
+    waves, marked = play(waves, knobs["scale.drive"], own, drawn(0) if "noise" in own else None)
     if "jitter" in own:
         waves = jittered(waves, own["jitter"], step, drawn(1))
     if "bandwidth" in own:
@@ -207,7 +207,7 @@ def _nudged(plan: Plan, nudges: Array, knobs: Mapping[str, Array], draw: Any, nu
         # The largest code of an even number of levels is one below the range.
         scale = scale * own["levels"] / (own["levels"] - 2 * (own["levels"] > 2))
     normals = draw(NUDGED, number, 0, nudges.shape[:2]) if "noise" in own else None
-    nudges, marked = convert(nudges, scale, own, normals)
+    nudges, marked = play(nudges, scale, own, normals)
     if "echo.skew" in plan.on:
         nudges = delayed(nudges, knobs["echo.skew"] / knobs["time.step_s"], silent=True)
     return nudges, marked
@@ -418,7 +418,7 @@ def _sampled(
             both, marked = of_sum_and_difference(x.reshape(lanes), scale, own, (one, other))
             samples[str(kind)], marked = both.reshape(x.shape), None if marked is None else marked.reshape(x.shape)
         else:
-            samples[str(kind)], marked = convert(x, scale, own, normals)
+            samples[str(kind)], marked = read(x, scale, own, normals)
         if marked is not None:
             flags[str(kind)] = marked
     return samples, flags

@@ -44,6 +44,7 @@ class _Held:
     integrals: Array
     number: int
     runs: int
+    steps: int
 
 
 class EmulatedBench:
@@ -107,6 +108,7 @@ class EmulatedBench:
             chips=self._chips.count,
             passes=self._passes,
             seconds=self._seconds,
+            nodes=self._made.hamiltonian.names,
             learning=dict(self.profile.learning),
         )
 
@@ -129,8 +131,8 @@ class EmulatedBench:
                     f"range of the bench, but it is {value}"
                 )
             values[name] = value
-        self._programmed |= values
         self._programmings += 1
+        self._programmed |= {k: self._chips.resolved(k, v, self._programmings) for k, v in values.items()}
 
     def run(self, shot: Shot) -> Record:
         """Make a pass."""
@@ -145,7 +147,7 @@ class EmulatedBench:
                 "The state of the device left the range of its number format: drive it less, or use a smaller step"
             )
         if shot.hold:
-            self._held = _Held(raw.state, raw.integrals, number, runs)
+            self._held = _Held(raw.state, raw.integrals, number, runs, shot.steps)
         elif not shot.echo:  # an emulator can echo a held state as often as it is asked to
             self._held = None
         return self._record(raw, runs, self._read(shot))
@@ -182,9 +184,15 @@ class EmulatedBench:
             raise ProfileError(
                 "drive.crosstalk", f"must have a row for each of {len(netlist.drives)} drives, but has {len(leak)}"
             )
-        for path, scale in (("readout", profile.readout.full_scale), ("drive", profile.drive.full_scale)):
-            known = names if path == "readout" else [d.name for d in netlist.drives]
-            known = [*known, *Kind] if path == "readout" else known
+        ranges = {
+            "readout": (profile.readout.full_scale, [*names, *Kind]),
+            "drive": (profile.drive.full_scale, [d.name for d in netlist.drives]),
+            "nudge": (profile.nudge.full_scale, [t.name for t in netlist.targets]),
+        }
+        for path, (scale, known) in ranges.items():
+            if path == "nudge" and isinstance(scale, tuple):
+                for target in set(known) - {name for name, _ in scale}:
+                    raise ProfileError("nudge.full_scale", f"must name all targets, but has none for {target!r}")
             for name, _ in scale if isinstance(scale, tuple) else ():
                 if name not in known:
                     raise ProfileError(
@@ -276,7 +284,7 @@ class EmulatedBench:
                 f"{runs} runs of {shot.steps} steps make {read}: use fewer of either, or decimate"
             )
         lanes_ = runs * self._chips.count
-        stored = 2 * self.design.hamiltonian.size + len(self._read(shot))
+        stored = 2 * len(self._read(shot)) + len(self._made.netlist.drives) + len(self._made.netlist.targets)
         refuse_bytes(8 * shot.steps * lanes_ * stored, "steps", "the record", "run fewer at once")
         return runs, held
 
@@ -289,9 +297,9 @@ class EmulatedBench:
         thermal = self.profile.dynamics.thermal
         partners = 2 if shot.echo and shot.paired else 1
         tiles = partners if thermal == "common" else 1
-        again = thermal == "replayed" and held is not None
-        if again and held is not None:
-            tiles = runs // held.runs
+        again = 0
+        if thermal == "replayed" and held is not None:
+            again, tiles = held.steps, runs // held.runs
         latency = ceil(self.profile.echo.latency / self.design.step_s - 1e-9) if shot.echo else 0
         return Plan(
             on=self._felt(shot),

@@ -92,6 +92,13 @@ def one_of(*names: str) -> Read:
     return read
 
 
+def switch(value: Any) -> bool:
+    """Read true or false."""
+    if not isinstance(value, bool):
+        raise UnitError(f"must be true or false, but is {value!r}")
+    return value
+
+
 def list_of_names(value: Any) -> tuple[str, ...]:
     """A list of names."""
     given = [value] if isinstance(value, str) else value

@@ -67,7 +67,7 @@ class Measured:
     saturated: Mapping[str, int]
     """How many values were beyond a converter's range, by channel, drive or nudge."""
     frozen: tuple[str, ...]
-    """Trainable parameters whose gradient the channels do not show: they count as zero, and stay as they are."""
+    """Trainable parameters that the bench cannot set, or whose gradient its channels do not show: they stay."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class EchoLearner(Choices):
             epsilon=self.epsilon,
             gamma=gamma,
             saturated=session.saturated,
-            frozen=session.sight.frozen,
+            frozen=session.frozen,
         )
 
     def tuned(self, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None) -> EchoLearner:
@@ -113,10 +113,18 @@ class EchoLearner(Choices):
         return replace(self, gamma=Session.begin(self, bench, design, lesson, theta).tuned())
 
 
-def loss_of(bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None) -> float:
-    """Loss of a free pass alone."""
-    session = Session.begin(EchoLearner(), bench, design, lesson, theta)
-    return float(np.mean(session.free().losses))
+def _refuse_another(bench: Description, design: Design) -> None:
+    """Refuse a bench that has another design on it."""
+    if abs(bench.step_s / design.step_s - 1) > 1e-9:
+        raise ArgumentError(
+            f"Argument `bench` must have the clock of the design, {design.step_s:g} s, but has {bench.step_s:g} s"
+        )
+    for name in bench.parameters:
+        if name not in design.parameters.entries:
+            raise ArgumentError(
+                f"Argument `bench` must have the design that is learnt, {design.netlist.name!r}, but it has "
+                f"{bench.design!r}, with a parameter {name!r}"
+            )
 
 
 @dataclass(eq=False)
@@ -129,8 +137,10 @@ class OnBench:
     learner: EchoLearner
 
     def __post_init__(self) -> None:
-        if (chips := self.bench.describe().chips) != 1:
-            raise ArgumentError(f"Argument `bench` must have one chip to be trained, but has {chips}")
+        told = self.bench.describe()
+        if told.chips != 1:
+            raise ArgumentError(f"Argument `bench` must have one chip to be trained, but has {told.chips}")
+        _refuse_another(told, self.design)
 
     @property
     def limits(self) -> Mapping[str, Limits]:
@@ -196,11 +206,7 @@ class Session:
     def begin(cls, learner: EchoLearner, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None) -> Session:
         """Check that bench, design and lesson fit together, and program the bench."""
         description = bench.describe()
-        if abs(description.step_s / design.step_s - 1) > 1e-9:
-            raise ArgumentError(
-                f"Argument `bench` must have the clock of the design, {design.step_s:g} s, but has "
-                f"{description.step_s:g} s"
-            )
+        _refuse_another(description, design)
         if not description.holds and isinstance(learner.protocol, Hold):
             raise ArgumentError("Argument `protocol` must be Reprepare(): this bench cannot hold a state")
         names = {t.name for t in design.netlist.targets}
@@ -228,6 +234,13 @@ class Session:
     def sight(self) -> Sight:
         """What the channels show."""
         return Sight(self.design, self.description.channels)
+
+    @cached_property
+    def frozen(self) -> tuple[str, ...]:
+        """Trainable parameters that the bench cannot set, or whose gradient its channels do not show."""
+        dark, known = self.sight.frozen, self.description.parameters
+        names = self.design.parameters.trainable_names
+        return tuple(name for name in names if name in dark or name not in known)
 
     @cached_property
     def operation(self) -> Operation:
@@ -322,7 +335,7 @@ class Session:
             design.step, coefficients, chips,
         )  # fmt: skip
         by_theta = {k: -operation.time * design.step / count * v for k, v in found.items()}
-        for name in self.sight.frozen:
+        for name in self.frozen:
             entry = design.parameters.entries[name]
             by_theta[entry.key] = by_theta[entry.key].at[entry.index].set(0.0)
         return by_theta

@@ -32,9 +32,13 @@ class Lesson:
             raise ArgumentError(
                 f"Argument `targets` must have {self.steps} values each, or one for a final loss, but has {lengths}"
             )
-        for name, wave in self.drive.items():
-            if np.ndim(wave) != 2 or np.shape(wave)[0] != self.steps:
-                raise ArgumentError(f"Argument `drive` must have shape ({self.steps}, stimuli) for {name!r}")
+        for what, length, arrays in (("targets", max(lengths), self.targets), ("drive", self.steps, self.drive)):
+            for name, array in arrays.items():
+                if np.shape(array) != (length, self.stimuli):
+                    raise ArgumentError(
+                        f"Argument `{what}` must have shape ({length}, {self.stimuli}), one column a stimulus, for "
+                        f"{name!r}, but has {np.shape(array)}"
+                    )
 
     @property
     def final(self) -> bool:
@@ -44,4 +48,5 @@ class Lesson:
     @property
     def stimuli(self) -> int:
         """Number of stimuli."""
-        return int(next(iter(self.targets.values())).shape[1])
+        shape = np.shape(next(iter(self.targets.values())))
+        return int(shape[1]) if len(shape) == 2 else 1

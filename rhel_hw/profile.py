@@ -15,7 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from devices import ArgumentError, UnitError, nearest
-from rhel_hw.knobs import Scope, bits, by_name, full_scale, knob, list_of_names, matrix_or_number, number, one_of, whole
+from rhel_hw.knobs import (
+    Scope,
+    bits,
+    by_name,
+    full_scale,
+    knob,
+    list_of_names,
+    matrix_or_number,
+    number,
+    one_of,
+    switch,
+    whole,
+)
 from rhel_hw.knobs import precision as number_format
 
 LARGEST_FILE = 1024 * 1024
@@ -121,7 +133,7 @@ class Drive:
     offset: float = knob(0.0, _ANY_OF_SCALE, "full scales", Scope.FIXED, "offset")
     inl: float = knob(0.0, _ANY_OF_SCALE, "full scales", Scope.FIXED, "integral nonlinearity, a cubic bow")
     noise: float = knob(0.0, _OF_SCALE, "full scales", Scope.STEP, "normal noise")
-    shared_noise: bool = knob(False, bool, "", Scope.PASS, "whether the echoes of a gradient have the same noise")
+    shared_noise: bool = knob(False, switch, "", Scope.PASS, "whether the echoes of a gradient have the same noise")
     bandwidth: float = knob(inf, number(above=0.0, unit="Hz"), "Hz", Scope.FIXED, "corner of a first-order low pass")
     jitter: float = knob(0.0, number(unit="s"), "s", Scope.STEP, "normal spread of the instants of conversion")
     crosstalk: Any = knob(

@@ -76,12 +76,13 @@ class ReplayBench:
         self._description = Description.of(document["description"])
         self._programmed: dict[str, Any] = {}
         self._answers: dict[str, list[tuple[Record, int, float]]] = {}
-        for i, entry in enumerate(document["answers"]):
-            parts: dict[str, dict[str, Any]] = {"times_s": {}, "samples": {}, "saturated": {}}
-            for name, value in arrays.items():
-                number, what, key = name.split("/", 2)
-                if number == str(i):
-                    parts[what][key] = value
+        found: list[dict[str, dict[str, Any]]] = [
+            {"times_s": {}, "samples": {}, "saturated": {}} for _ in document["answers"]
+        ]
+        for name, value in arrays.items():
+            number, what, key = name.split("/", 2)
+            found[int(number)][what][key] = value
+        for entry, parts in zip(document["answers"], found, strict=True):
             record = Record(parts["times_s"], parts["samples"], entry["units"], parts["saturated"])
             self._answers.setdefault(entry["shot"], []).append((record, entry["passes"], entry["seconds"]))
 

@@ -69,6 +69,8 @@ def serve(
         sys.stdout.flush()
 
     asyncio.run(_until_told(server.run(host, port, ready)))
+    if server.busy:
+        print("rhel-hw: waiting for the pass that is under way", file=sys.stderr)
 
 
 async def _until_told(server: Coroutine[Any, Any, None]) -> None:

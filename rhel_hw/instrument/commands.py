@@ -63,6 +63,12 @@ def stage(instrument: Instrument, name: str, values: Given) -> None:
     instrument.staged[name] = numbers[0] if len(numbers) == 1 else numbers
 
 
+@command("PARameter:CLEar")
+def unstage(instrument: Instrument) -> None:
+    """Forget parameters that are ready, and not programmed yet."""
+    instrument.staged = {}
+
+
 @command("PARameter:APPLy", waits=True)
 async def apply(instrument: Instrument) -> None:
     """Program all parameters that are ready, at once."""
@@ -149,12 +155,14 @@ def no_channels(instrument: Instrument) -> None:
 @command("SHOT:STARt:POSition", Text("node"), Number("value"))
 def position(instrument: Instrument, node: str, value: float) -> None:
     """Position of a node at the start, in SI; the design's own, if this is not said."""
+    refuse("node", node, dict.fromkeys(instrument.description.nodes))
     instrument.settings.positions[node] = value
 
 
 @command("SHOT:STARt:MOMentum", Text("node"), Number("value"))
 def momentum(instrument: Instrument, node: str, value: float) -> None:
     """Momentum of a node at the start, in SI."""
+    refuse("node", node, dict.fromkeys(instrument.description.nodes))
     instrument.settings.momenta[node] = value
 
 
@@ -164,15 +172,13 @@ def drive(instrument: Instrument, name: str, values: Given) -> None:
 
     Of several runs, the values of a step stand side by side.
     """
-    known = instrument.description.drives
-    instrument.settings.drive[name] = instrument.wave("drive", name, known, values, each=False)
+    instrument.keep_wave("drive", name, values, each=False)
 
 
 @command("DRIVe:EACH", Text("drive"), Values("waveform"))
 def drive_each(instrument: Instrument, name: str, values: Given) -> None:
     """The same with one for every chip, chips side by side in every run."""
-    known = instrument.description.drives
-    instrument.settings.drive[name] = instrument.wave("drive", name, known, values, each=True)
+    instrument.keep_wave("drive", name, values, each=True)
 
 
 @command("DRIVe:CATalog?")
@@ -184,15 +190,13 @@ def drives(instrument: Instrument) -> str:
 @command("NUDGe[:DATA]", Text("target"), Values("waveform"))
 def nudge(instrument: Instrument, name: str, values: Given) -> None:
     """Impulses on a target in SI, one at the start of every step, in the order in which they act."""
-    known = instrument.description.nudges
-    instrument.settings.nudge[name] = instrument.wave("nudge", name, known, values, each=False)
+    instrument.keep_wave("nudge", name, values, each=False)
 
 
 @command("NUDGe:EACH", Text("target"), Values("waveform"))
 def nudge_each(instrument: Instrument, name: str, values: Given) -> None:
     """The same with one for every chip."""
-    known = instrument.description.nudges
-    instrument.settings.nudge[name] = instrument.wave("nudge", name, known, values, each=True)
+    instrument.keep_wave("nudge", name, values, each=True)
 
 
 @command("NUDGe:CATalog?")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ Answer = str | Iterable[Piece]
 """What a query is answered by: text, or bytes in pieces."""
 Given = memoryview | list[float]
 """Numbers of an argument: bytes of a block, or one by one."""
+WRITTEN = 4096
+"""Numbers that are written as text at a time."""
 
 
 @dataclass
@@ -47,10 +49,16 @@ class Format:
 
     def data(self, *arrays: Samples) -> Answer:
         """Numbers of arrays, one after the other, as they are sent."""
+        # One piece at a time: the first is on its way before the last is written.
         if not self.real:
-            return ",".join(repr(x) for array in arrays for x in array.ravel().tolist())
-        # One array at a time: the first is on its way before the last is written.
-        pieces = (np.ascontiguousarray(a, self.type).reshape(-1).view(np.uint8).data for a in arrays)
+            flat = chain.from_iterable(np.array_split(a.ravel(), -(-a.size // WRITTEN) or 1) for a in arrays)
+            texts = (",".join(map(repr, part.tolist())) for part in flat if part.size)
+            return ((text if first else f",{text}").encode() for first, text in _marked(texts))
+        if self.bits == 32:
+            for array in arrays:
+                _refuse_unless_single(array)
+        kind = self.type
+        pieces = (np.ascontiguousarray(a, kind).reshape(-1).view(np.uint8).data for a in arrays)
         return chain([block_header(sum(a.size for a in arrays) * self.bits // 8)], pieces)
 
     def numbers(self, values: Given) -> Samples:
@@ -65,6 +73,19 @@ class Format:
         if not np.all(np.isfinite(found)):
             raise Fault(-222, "numbers must be finite")
         return found
+
+
+def _marked(texts: Iterable[str]) -> Iterator[tuple[bool, str]]:
+    """Texts, and whether each is the first."""
+    return zip(chain([True], repeat(False)), texts, strict=False)
+
+
+def _refuse_unless_single(array: Samples) -> None:
+    """Refuse numbers that single precision has not."""
+    size = np.abs(array)
+    limits = np.finfo(np.float32)
+    if np.any(size > limits.max) or np.any((size > 0) & (size < limits.tiny)):
+        raise Fault(-222, "the numbers are beyond what 32 bits can hold: say FORMat REAL,64 first")
 
 
 def packed(data: bytes | memoryview) -> Answer:
@@ -127,12 +148,14 @@ class Instrument:
         bench: whatever answers to the interface.
         netlist: the design as a file, for controllers that do not have it.
         pool: where the bench works, one thing at a time.
+        most_bytes: of one message.
         most_values: of one waveform.
     """
 
-    def __init__(self, bench: Bench, netlist: str, pool: Executor, most_values: int) -> None:
+    def __init__(self, bench: Bench, netlist: str, pool: Executor, most_bytes: int, most_values: int) -> None:
         self.bench, self.netlist = bench, netlist
-        self._pool, self._most_values = pool, most_values
+        self.most_bytes, self.most_values = most_bytes, most_values
+        self._pool = pool
         self.description = bench.describe()
         self.status = Status()
         self.staged: dict[str, NDArray[np.float64]] = {}
@@ -159,7 +182,7 @@ class Instrument:
 
     async def idle(self, seconds: float | None = None) -> None:
         """Wait until no pass is under way, at most so long."""
-        if self._pending is not None and not self._pending.done():
+        if self._pending is not None and self.busy:
             await asyncio.wait([self._pending], timeout=seconds)
 
     async def on_bench(self, work: Callable[[], Any]) -> Any:
@@ -204,13 +227,14 @@ class Instrument:
             refuse("channel", name, self._record.samples)
         return self._record
 
-    def wave(self, what: str, name: str, known: Mapping[str, Any], values: Given, *, each: bool) -> Wave:
-        """A waveform for something that there is."""
-        refuse(what, name, known)
+    def keep_wave(self, what: str, name: str, values: Given, *, each: bool) -> None:
+        """Keep a waveform of a drive or a nudge for the next pass."""
+        known = {"drive": self.description.drives, "nudge": self.description.nudges}
+        refuse(what, name, known[what])
         numbers = self.format.numbers(values)
-        if len(numbers) > self._most_values:
-            raise Fault(-223, f"a waveform has at most {self._most_values} values, not {len(numbers)}")
-        return Wave(numbers, each)
+        if len(numbers) > self.most_values:
+            raise Fault(-223, f"a waveform has at most {self.most_values} values, not {len(numbers)}")
+        getattr(self.settings, what)[name] = Wave(numbers, each)
 
 
 def refuse(what: str, name: str, known: Mapping[str, Any]) -> None:

@@ -40,6 +40,11 @@ MOST_WAITING = 32
 """Errors that the queue holds."""
 
 
+def plain(text: str) -> str:
+    """A text in the characters that every controller can read."""
+    return "".join(c if " " <= c <= "~" else " " if c.isspace() else "?" for c in text)
+
+
 class Fault(Exception):  # noqa: N818 (the language's own word is an error's number)
     """Something that the controller got wrong, or the device, as `SYSTem:ERRor?` tells it."""
 
@@ -50,7 +55,7 @@ class Fault(Exception):  # noqa: N818 (the language's own word is an error's num
 
     def __str__(self) -> str:
         text = MEANINGS[self.number] + (f";{self.detail}" if self.detail else "")
-        text = "".join(c if " " <= c <= "~" else " " if c.isspace() else "?" for c in text.replace('"', "'"))
+        text = plain(text.replace('"', "'"))
         return f'{self.number},"{text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."}"'
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -26,23 +27,28 @@ TABLE = Table([*standard.command.rows, *_command.rows, *commands.command.rows])
 """All commands."""
 
 
-async def execute(instrument: Instrument, message: bytes) -> Iterable[Piece]:
+async def execute(instrument: Instrument, message: bytes) -> AsyncIterator[Piece]:
     """Do what a message says; its answer in pieces, none if nothing was asked.
 
-    A message that cannot be read does nothing. One that fails on the way stops there.
+    A message that cannot be read does nothing. One that fails on the way stops there. Every command is answered before
+    the next is done, so that answers are never held all at once.
     """
-    answers: list[Iterable[Piece]] = []
+    answered = False
     try:
         for row, values in [TABLE.find(unit) for unit in parse(message)]:
             answer = await _done(instrument, row, values)
             if row.query:
-                answers.append([answer.encode()] if isinstance(answer, str) else answer)
+                pieces = (answer.encode(),) if isinstance(answer, str) else answer
+                for piece in chain((b";",), pieces) if answered else pieces:
+                    yield piece
+                answered = True
+            await asyncio.sleep(0)  # others may want something too
     except Fault as fault:
         instrument.status.add(fault)
     except Exception as problem:
         instrument.status.add(unforeseen(problem))
-    ends = (*(b";" for _ in answers[1:]), b"\n")
-    return chain.from_iterable(chain(answer, (end,)) for answer, end in zip(answers, ends, strict=False))
+    if answered:
+        yield b"\n"
 
 
 async def _done(instrument: Instrument, row: Command, values: Sequence[Any]) -> Any:

@@ -20,6 +20,7 @@ from rhel_hw.instrument.syntax import block_header, quoted
 
 READ = 2**20
 """Bytes asked for at a time."""
+MAKER = "rhel-hw"
 ERRORS = "SYST:ERR:ALL?"
 LONGEST_POLL_S = 2.0
 """For how long the instrument may keep us waiting for the end of a pass before it says that it is not over."""
@@ -42,6 +43,7 @@ class RemoteBench:
         refuse_unless_positive(timeout_s=timeout_s)
         self._address = address
         self._poll_s = min(LONGEST_POLL_S, timeout_s / 2)
+        self._most_bytes, self._most_values = 10_000, 0  # until it says how many
         self._resource: Any = _opened(address, timeout_s, library)
         try:
             self._begin()
@@ -54,10 +56,11 @@ class RemoteBench:
         told = self._line()
         if told.startswith("-"):
             raise InstrumentError(f"The instrument at {self._address} refuses: {told}")
-        maker, *_ = told.split(",")
-        if maker != "rhel-hw":
-            raise InstrumentError(f"The instrument at {self._address} is no bench of rhel-hw: it says {told!r}")
-        self._do(b"*CLS;*RST;:FORM REAL,64;:FORM:BORD SWAP")
+        if told.split(",")[0] != MAKER:
+            raise InstrumentError(f"The instrument at {self._address} is no bench of {MAKER}: it says {told!r}")
+        self._await_pass()  # of whoever was here before
+        self._do(b"*RST;*CLS;:FORM REAL,64;:FORM:BORD SWAP")
+        self._most_bytes, self._most_values = map(int, self._ask("SYST:LIM?").split(","))
         self._description = Description.of(self._json("DES:DESC?"))
 
     # The interface ---------------------------------------------------------------------------------------------------
@@ -69,19 +72,27 @@ class RemoteBench:
 
     def program(self, parameters: Mapping[str, Any]) -> None:
         """Set parameters by name, in SI, one number or one per chip; the others stay."""
-        commands = [
-            f":PAR {quoted(name)},{','.join(repr(float(v)) for v in np.ravel(value))}"
-            for name, value in parameters.items()
-        ]
-        self._do(";".join([*commands, ":PAR:APPL"]).encode())
+        parts: list[bytes | memoryview] = [b":PAR:CLE"]
+        for name, value in parameters.items():
+            parts += [f";:PAR {quoted(name)},".encode(), *_block(value)]
+        self._do(b"".join([*parts, b";:PAR:APPL"]))
 
     def run(self, shot: Shot) -> Record:
         """Make a pass."""
+        for name, wave in (*shot.drive.items(), *shot.nudge.items()):
+            if wave.size > self._most_values:
+                raise InstrumentError(
+                    f"Argument `shot` must have waveforms of at most {self._most_values} values, but {name} has "
+                    f"{wave.size}: see `rhel-hw serve --waveform-values`"
+                )
         self._do(b"".join(_message(shot)))
-        while self._ask(f"INIT:DONE? {self._poll_s:g}") == "0":
-            pass
+        self._await_pass()
         self._refuse(self._ask(ERRORS))
         return self._fetched()
+
+    def _await_pass(self) -> None:
+        while self._ask(f"INIT:DONE? {self._poll_s:g}") == "0":
+            pass
 
     # Beside the interface --------------------------------------------------------------------------------------------
 
@@ -112,14 +123,12 @@ class RemoteBench:
         told, clock = header["channels"], self._description
         samples: dict[str, Samples] = {}
         if told:
-            numbers = np.frombuffer(self._block(f"FETC? {','.join(map(quoted, told))}"), "<f8")
-            start = 0
-            for name, entry in told.items():
-                count = math.prod(entry["shape"])
-                samples[name] = numbers[start : start + count].reshape(entry["shape"])
-                start += count
-            if start != len(numbers):
-                raise self._lost(f"a record of {start} numbers came with {len(numbers)}")
+            data = self._block(f"FETC? {','.join(map(quoted, told))}")
+            sizes = [math.prod(entry["shape"]) for entry in told.values()]
+            if 8 * sum(sizes) != len(data):
+                raise self._lost(f"a record of {8 * sum(sizes)} bytes came with {len(data)}")
+            parts = np.split(np.frombuffer(data, "<f8"), np.cumsum(sizes)[:-1])
+            samples = {k: part.reshape(entry["shape"]) for (k, entry), part in zip(told.items(), parts, strict=True)}
         kinds = {name: clock.channels[name].kind for name in told}
         every, step = clock.decimation, clock.step_s
         return Record(
@@ -161,6 +170,11 @@ class RemoteBench:
 
     def _do(self, message: bytes) -> None:
         """Send a message that has no answer, and raise what it did wrong."""
+        if len(message) > self._most_bytes:
+            raise InstrumentError(
+                f"The instrument at {self._address} takes messages of at most {self._most_bytes} bytes, but this one "
+                f"has {len(message)}: see `rhel-hw serve --message-mib`"
+            )
         self._write(b"%b\n%b\n" % (message, ERRORS.encode()))  # in one go: the second does not wait for the first
         self._refuse(self._line())
 
@@ -168,9 +182,8 @@ class RemoteBench:
         """Raise the first of the errors that an instrument tells, if there are any."""
         if told.startswith("0,"):
             return
-        number, _, text = told.partition(",")
-        detail = text.strip('"').partition('","')[0].partition(";")[2]
-        raise InstrumentError(detail or f"The instrument at {self._address} says {number},{text}")
+        first = told.partition('"')[2].partition('"')[0]
+        raise InstrumentError(first.partition(";")[2] or f"The instrument at {self._address} says {told}")
 
     def _line(self) -> str:
         with self._watched():
@@ -201,6 +214,9 @@ class RemoteBench:
             raise self._lost(f"it does not answer ({problem.abbreviation})") from None
         except (OSError, UnicodeDecodeError) as problem:
             raise self._lost(str(problem)) from None
+        except BaseException:  # such as control-C: an answer is on its way that nobody will wait for
+            self.close()
+            raise
 
     def _lost(self, why: str) -> InstrumentError:
         """The error of a connection on which nobody knows any more what comes next: it is closed."""
@@ -245,10 +261,13 @@ def _message(shot: Shot) -> Iterator[bytes | memoryview]:
 
 def _waves(header: str, waves: Waveforms) -> Iterator[bytes | memoryview]:
     for name, wave in waves.items():
-        data = np.ascontiguousarray(wave, "<f8").data.cast("B")
         yield f";:{header}{':EACH' if wave.shape[2] > 1 else ''} {quoted(name)},".encode()
-        yield block_header(len(data))
-        yield data
+        yield from _block(wave)
+
+
+def _block(numbers: Any) -> tuple[bytes, memoryview]:
+    data = np.ascontiguousarray(np.ravel(numbers), "<f8").data.cast("B")
+    return block_header(len(data)), data
 
 
 def _number(node: str, value: Any) -> float:

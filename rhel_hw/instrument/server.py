@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 
@@ -63,38 +63,79 @@ class Server:
             raise ArgumentError(f"Argument `second` must be one of {', '.join(SECONDS)}, but is {second!r}")
         self._limits, self._queues = limits or Limits(), second == "queue"
         self._pool = ThreadPoolExecutor(1, "bench")
-        self._instrument = Instrument(bench, netlist, self._pool, self._limits.waveform_values)
+        most = (self._limits.message_bytes, self._limits.waveform_values)
+        self._instrument = Instrument(bench, netlist, self._pool, *most)
         self._controller = asyncio.Lock()
-        self._connections = 0
+        self._connections: set[asyncio.Task[None]] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a pass is under way."""
+        return self._instrument.busy
 
     async def run(self, host: str, port: int, ready: Callable[[str, int], None]) -> None:
         """Listen until cancelled; `ready` is told where."""
         try:
             server = await asyncio.start_server(self._connected, host, port, limit=4 * READ)
-        except (OSError, OverflowError) as problem:
+        except (OSError, OverflowError, UnicodeError) as problem:
             raise ArgumentError(
                 f"Arguments `host` and `port` must be free to listen on, but {host}:{port} is not: {problem}"
             ) from None
         try:
             ready(*server.sockets[0].getsockname()[:2])
-            await server.serve_forever()
+            await asyncio.get_running_loop().create_future()  # until cancelled: connections are our own to end
         finally:
-            server.close()  # connections that are open end with the loop
+            server.close()
+            for task in self._connections:
+                task.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
+            self._pool.shutdown(wait=False)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
+        task = asyncio.current_task()
+        assert task is not None  # asyncio makes one for every connection
+        self._connections.add(task)
         try:
-            with contextlib.suppress(ConnectionError, TimeoutError):
-                if self._connections > MOST_CONNECTIONS:
-                    return
-                if self._controller.locked() and not self._queues:
-                    await self._refuse(reader, writer)
-                    return
-                async with self._controller:
-                    await self._converse(reader, writer)
+            with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
+                if len(self._connections) <= MOST_CONNECTIONS:
+                    await self._admit(reader, writer)
         finally:
-            self._connections -= 1
-            writer.transport.abort() if reader.exception() else writer.close()
+            self._connections.discard(task)
+            writer.close()
+
+    async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Let a controller in when its turn comes, or send it away."""
+        if self._controller.locked() and not self._queues:
+            await self._refuse(reader, writer)
+            return
+        said = await self._turn(reader)
+        if said is None:
+            return
+        try:
+            await self._converse(reader, writer, said)
+        finally:
+            self._controller.release()
+
+    async def _turn(self, reader: asyncio.StreamReader) -> bytes | None:
+        """Wait for the turn of a controller, and give what it has said meanwhile; None if it left."""
+        turn, said = asyncio.ensure_future(self._controller.acquire()), b""
+        await asyncio.sleep(0)  # it may be free
+        try:
+            while not turn.done() and len(said) < READ:
+                heard = asyncio.ensure_future(reader.read(READ))
+                await asyncio.wait({turn, heard}, return_when=asyncio.FIRST_COMPLETED)
+                heard.cancel()  # if it has not heard anything
+                with contextlib.suppress(asyncio.CancelledError):
+                    data = await heard
+                    if not data:
+                        if turn.done():
+                            self._controller.release()
+                        return None
+                    said += data
+            await turn
+            return said
+        finally:
+            turn.cancel()
 
     async def _refuse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(f"{Fault(-203, 'another controller is at work')}\n".encode())
@@ -103,7 +144,7 @@ class Server:
             while await reader.read(READ):
                 pass
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes) -> None:
         """Answer one controller until it leaves. What it leaves unfinished is forgotten."""
         connection: socket.socket = writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -112,17 +153,19 @@ class Server:
         status = self._instrument.status
         try:
             while True:
-                begun, now = framer.begun, loop.time()
-                deadline = deadline if begun else now + self._limits.idle_s
+                begun = framer.begun
+                for message in framer.feed(data):
+                    begun = False
+                    async for piece in execute(self._instrument, message):
+                        await self._send(writer, piece)
+                if not framer.begun:
+                    deadline = loop.time() + self._limits.idle_s
+                elif not begun:
+                    deadline = loop.time() + self._limits.message_s
                 async with asyncio.timeout_at(deadline):
                     data = await reader.read(READ)
                 if not data:
                     return
-                for message in framer.feed(data):
-                    begun = False
-                    await self._send(writer, await execute(self._instrument, message))
-                if framer.begun and not begun:
-                    deadline = loop.time() + self._limits.message_s
         except LostError as lost:
             status.add(lost.fault)
         except TimeoutError:
@@ -130,18 +173,17 @@ class Server:
                 status.add(Fault(-365, f"a message was not complete within {self._limits.message_s:g} s"))
             raise
 
-    async def _send(self, writer: asyncio.StreamWriter, answer: Iterable[Piece]) -> None:
-        for piece in answer:
-            view = memoryview(piece)
-            for start in range(0, len(view), WRITTEN):
-                writer.write(view[start : start + WRITTEN])
-                try:
-                    async with asyncio.timeout(self._limits.message_s):
-                        await writer.drain()
-                except TimeoutError:
-                    self._instrument.status.add(Fault(-400, "an answer was not read"))
-                    writer.transport.abort()
-                    raise ConnectionResetError from None
+    async def _send(self, writer: asyncio.StreamWriter, piece: Piece) -> None:
+        view = memoryview(piece)
+        for start in range(0, len(view), WRITTEN):
+            writer.write(view[start : start + WRITTEN])
+            try:
+                async with asyncio.timeout(self._limits.message_s):
+                    await writer.drain()
+            except TimeoutError:
+                self._instrument.status.add(Fault(-400, "an answer was not read"))
+                writer.transport.abort()
+                raise ConnectionResetError from None
 
 
 def is_loopback(host: str) -> bool:

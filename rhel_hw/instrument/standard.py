@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from rhel_hw.instrument.core import Instrument
-from rhel_hw.instrument.faults import COMPLETE, Fault
+from rhel_hw.instrument.faults import COMPLETE, Fault, plain
 from rhel_hw.instrument.table import Choice, Commands, Number
 
 SCPI_VERSION = "1999.0"
+VERSION = version("rhel-hw")
 
 command = Commands()
 
@@ -16,8 +17,8 @@ command = Commands()
 @command("*IDN?")
 def identity(instrument: Instrument) -> str:
     """Maker, design, serial number and version."""
-    design = instrument.description.design.replace(",", " ").replace(";", " ")
-    return f"rhel-hw,{design},0,{version('rhel-hw')}"
+    design = plain(instrument.description.design).replace(",", " ").replace(";", " ")
+    return f"rhel-hw,{design},0,{VERSION}"
 
 
 @command("*RST", waits=True)
@@ -125,6 +126,12 @@ def all_errors(instrument: Instrument) -> str:
 def scpi(instrument: Instrument) -> str:
     """Version of SCPI."""
     return SCPI_VERSION
+
+
+@command("SYSTem:LIMits?")
+def limits(instrument: Instrument) -> str:
+    """Most bytes of a message, and most values of a waveform."""
+    return f"{instrument.most_bytes},{instrument.most_values}"
 
 
 @command("STATus:OPERation[:EVENt]?")

@@ -78,6 +78,7 @@ class Framer:
                     self._at = stop
                     break
                 self._at = stop + length
+                self._read(length == 1)  # none at all
             else:
                 self._quote = mark if self._quote is None else None
                 self._at = stop + 1

@@ -38,7 +38,8 @@ class Quick:
         }
         return Description(
             "quick, one", channels, {"u": "A"}, {"y": "C"}, {"L.inductance": Limits("H", 1e-9, 1e-6)}, STEP_S, 1,
-            10**7, "momentum-flip", True, 1, len(self.shots), 1e-3 * len(self.shots), {"gamma": "auto"},
+            10**7, "momentum-flip", True, 1, len(self.shots), 1e-3 * len(self.shots), ("a",),
+            {"gamma": "auto"},
         )  # fmt: skip
 
     def program(self, parameters) -> None:
@@ -71,11 +72,15 @@ class Desk:
         self.bench = bench or Quick()
         self._loop = asyncio.new_event_loop()
         self._pool = ThreadPoolExecutor(1)
-        self.instrument = Instrument(self.bench, "[design]\n", self._pool, 10**6)
+        self.instrument = Instrument(self.bench, "[design]\n", self._pool, 10**7, 10**6)
 
     def raw(self, message) -> bytes:
         data = message if isinstance(message, bytes) else message.encode()
-        return b"".join(self._loop.run_until_complete(execute(self.instrument, data)))
+
+        async def answer():
+            return [bytes(piece) async for piece in execute(self.instrument, data)]
+
+        return b"".join(self._loop.run_until_complete(answer()))
 
     def __call__(self, message) -> str:
         return self.raw(message).decode().rstrip("\n")

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -230,4 +231,33 @@ def test_an_error_of_ours_does_not_end_it(capsys):
     assert desk.fault('PAR "L.inductance",2e-8;:PAR:APPL') == '-310,"System error;RuntimeError: no ink"'
     assert "fuse blown" in capsys.readouterr().err
     assert desk("*IDN?").startswith("rhel-hw")
+    desk.close()
+
+
+def test_an_answer_is_in_the_format_that_held_when_it_was_asked_for(desk):
+    desk('SHOT:STEP 2;:DRIV "u",0.5,0.25;:INIT')
+    answer = desk.raw('FORM REAL,32;:FETC? "position.a";:FORM REAL,64;:FORM:BORD NORM')
+    assert unpacked(answer) == struct.pack("<2f", 0.5, 0.25)
+
+
+def test_numbers_that_32_bits_cannot_hold_are_refused(desk):
+    desk('SHOT:STEP 2;:DRIV "u",1e-60,0;:INIT')
+    assert desk.fault('FETC? "position.a"').startswith("-222")
+    assert desk('FORM ASC;:FETC? "position.a"') == "1e-60,0.0"
+    assert len(desk.raw('FORM REAL,64;:FETC? "position.a"')) == 4 + 16 + 1
+
+
+def test_long_answers_in_text(desk):
+    desk("FORM ASC;:SHOT:STEP 10000;:INIT")
+    assert desk('FETC? "position.a","target.y"') == ",".join(["0.0"] * 20000)
+
+
+def test_names_of_designs_are_told_in_plain_letters():
+    class Great(Quick):
+        def describe(self):
+            return replace(super().describe(), design="Größe")
+
+    desk = Desk(Great())
+    assert desk("*IDN?").startswith("rhel-hw,Gr??e,0,")
+    assert desk.fault('SHOT:STAR:POS "b",1').startswith("-224")
     desk.close()

@@ -1,8 +1,8 @@
 """The bench at the other end of a socket: the same numbers, the same refusals, and clear words when it is lost."""
 
 import json
-import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -17,6 +17,7 @@ from devices import ArgumentError
 from rhel_hw import EchoLearner, EmulatedBench, OnBench, Profile, RemoteBench, Shot, Teacher, Training
 from rhel_hw.cli import main
 from rhel_hw.instrument.remote import InstrumentError
+from rhel_hw.instrument.server import Limits
 from studies.benchmarks import interleaved
 from tests.instrument.serving import Line, Quick, listening, served
 
@@ -91,14 +92,69 @@ def test_refusals_are_those_of_the_bench(crossed):
             bench.program({name: 2 * limits.high})
         with pytest.raises(ArgumentError, match="must name what there is, but has 'none'"):
             bench.program({"none": 1.0})
-    far.run(Shot(5))
+    for bench in (far, near):
+        bench.run(Shot(5))
     with pytest.raises(InstrumentError, match="`echo` must follow a pass that was held"):
         far.run(Shot(5, echo=True))
     with pytest.raises(InstrumentError, match="`drive` must name what there is, but has 'nothing'"):
         far.run(Shot(5, {"nothing": np.ones(5)}))
     with pytest.raises(InstrumentError, match="`start` must hold numbers in SI"):
         far.run(Shot(5, start=({"n0": "1 Wb"}, {})))
-    assert far.run(Shot(5)).samples  # and it goes on
+    with pytest.raises(InstrumentError, match="`node` must name what there is, but has 'n9'"):
+        far.run(Shot(5, start=({"n9": 1.0}, {})))
+    equal(far.run(Shot(5)), near.run(Shot(5)))  # and it goes on
+
+
+def test_parameters_of_a_refused_programming_are_forgotten():
+    bench = Quick()
+    with listening(bench) as port, RemoteBench(address(port)) as far:
+        with pytest.raises(InstrumentError, match="must name what there is, but has 'bad'"):
+            far.program({"L.inductance": 2e-8, "bad": 1.0})
+        with pytest.raises(InstrumentError, match="numbers must be finite"):
+            far.program({"L.inductance": np.nan})
+        far.program({})
+        assert not bench.programmed
+        far.program({"L.inductance": 2e-8})
+        assert bench.programmed == {"L.inductance": 2e-8}
+
+
+def test_the_error_of_who_was_here_before_is_not_ours():
+    class Late(Quick):
+        def run(self, shot):
+            super().run(shot)
+            raise ArgumentError("Argument `shot` must not fail")
+
+    with listening(Late(pause_s=1.0), second="queue") as port:
+        with Line(port) as line:
+            line.say("SHOT:STEP 3;:INIT")
+            time.sleep(0.1)
+        with RemoteBench(address(port), timeout_s=0.5) as far:
+            assert far.describe().passes == 1
+
+
+def test_limits_of_the_server_are_known_before_anything_is_sent():
+    limits = Limits(message_bytes=10_000, waveform_values=1_000)
+    with listening(limits=limits) as port, RemoteBench(address(port)) as far:
+        with pytest.raises(InstrumentError, match="waveforms of at most 1000 values, but u has 1001"):
+            far.run(Shot(1001, {"u": np.zeros(1001)}))
+        with pytest.raises(InstrumentError, match="messages of at most 10000 bytes, but this one has"):
+            far.run(Shot(900, {"u": np.zeros(900)}, {"y": np.zeros(900)}))
+        assert len(far.run(Shot(900, {"u": np.zeros(900)})).samples["position.a"]) == 900
+
+
+def test_control_c_closes_the_connection(monkeypatch):
+    """An answer that nobody waited for must not be taken for that of the next question."""
+    with listening() as port:
+        far = RemoteBench(address(port))
+
+        def interrupted(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(far._resource, "read_bytes", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            far.run(Shot(3))
+        with pytest.raises(InstrumentError, match="is closed: make a new RemoteBench"):
+            far.describe()
 
 
 def test_it_trains_with_the_bench_in_another_process(tmp_path):
@@ -140,16 +196,21 @@ def test_addresses_without_an_instrument():
         RemoteBench(address(port), timeout_s=0)
 
 
-def test_an_instrument_of_another_kind():
-    class Other(Quick):
-        def describe(self):
-            return super().describe()
+def test_an_instrument_that_is_taken():
+    with listening() as port, Line(port) as line:
+        line.ask("*OPC?")
+        with pytest.raises(InstrumentError, match="another controller is at work"):
+            RemoteBench(address(port))
 
-    with listening(Other()) as port:
-        with Line(port) as line:
-            line.ask("*OPC?")
-            with pytest.raises(InstrumentError, match="another controller is at work"):
-                RemoteBench(address(port))
+
+def test_an_instrument_of_another_kind(monkeypatch):
+    monkeypatch.setattr("rhel_hw.instrument.remote.MAKER", "somebody")
+    with listening() as port, pytest.raises(InstrumentError, match="is no bench of somebody: it says 'rhel-hw"):
+        RemoteBench(address(port))
+
+
+def test_a_bench_that_was_closed():
+    with listening() as port:
         with RemoteBench(address(port)) as bench:
             assert bench.describe().design == "quick, one"
         with pytest.raises(InstrumentError, match="is closed: make a new RemoteBench"):
@@ -179,7 +240,7 @@ def test_servers_that_die_in_the_middle(times):
             expected = bench.run(shot).samples
             began = time.perf_counter()
             bench.run(shot)
-            delay = rng.uniform(0.0, 1.0) * (time.perf_counter() - began)
+            delay = rng.uniform(0.1, 0.8) * (time.perf_counter() - began)
             killer = threading.Timer(delay, server.process.kill)
             killer.start()
             try:
@@ -243,11 +304,8 @@ def test_bad_input_is_refused(call, arguments, message):
     assert message in call(*arguments, code=2)
 
 
-def test_serve_tells_where_it_listens_and_warns(call, monkeypatch, capsys):
-    """Ended as a user would end it, by a signal; other machines are only let in with a warning."""
-    threading.Timer(3.0, os.kill, (os.getpid(), 2)).start()
-    text = call("serve", "lc-toy", "--port", "0")
-    assert "listening at TCPIP::127.0.0.1::" in text
+def test_serve_warns_and_refuses(call, monkeypatch, capsys):
+    """Other machines are only let in with a warning."""
     with listening() as port:
         assert "must be free to listen on" in call("serve", "lc-toy", "--port", str(port), code=2)
     monkeypatch.setattr(sys.modules["rhel_hw.cli.serve"], "_until_told", _closed)
@@ -255,6 +313,17 @@ def test_serve_tells_where_it_listens_and_warns(call, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main()
     assert "warning: 0.0.0.0 can be reached from other machines" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_while_a_controller_is_there(tmp_path, number):
+    log = tmp_path / "log.txt"
+    with served("lc-toy", log=log) as server, Line(server.port) as line:
+        assert line.ask("*OPC?") == "1"
+        server.process.send_signal(number)
+        assert server.process.wait(10) == 0
+        assert line.hear() == ""
+    assert log.read_text() == ""
 
 
 async def _closed(server):

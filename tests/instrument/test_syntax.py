@@ -50,6 +50,7 @@ def test_it_does_not_matter_how_bytes_arrive(sent, places):
         (b"A #0abc", -161),
         (b"A" * (MOST_TEXT + 1), -363),
         (b'"' + b"A" * MOST_TEXT, -363),
+        (b"#" * (MOST_TEXT + 2), -363),
     ],
 )
 def test_messages_without_a_known_end_are_given_up(data, number):

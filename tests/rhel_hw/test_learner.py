@@ -20,6 +20,7 @@ from rhel_hw import (
     Correction,
     EchoLearner,
     EmulatedBench,
+    OnBench,
     OneSided,
     Profile,
     Reprepare,
@@ -28,7 +29,6 @@ from rhel_hw import (
     settings,
 )
 from rhel_hw.device import run_pass
-from rhel_hw.learner import loss_of
 from rhel_hw.sight import Sight
 from studies.benchmarks import interleaved
 from tests.systems import driven
@@ -228,12 +228,42 @@ def test_a_bench_with_another_clock_is_refused():
         EchoLearner().gradient(EmulatedBench(other), design, Teacher().lesson(design))
 
 
-def test_the_loss_alone_takes_one_pass():
+def test_a_bench_with_another_design_is_refused():
+    design = ladder(3).compile(steps=20)
+    other = EmulatedBench(ladder(4).compile(step=design.step_s, steps=20))
+    for learn in (
+        lambda: EchoLearner().gradient(other, design, Teacher().lesson(design)),
+        lambda: OnBench(other, design, Teacher().lesson(design), EchoLearner()),
+    ):
+        with pytest.raises(
+            ArgumentError, match="must have the design that is learnt, 'ladder of 3', but it has 'ladder"
+        ):
+            learn()
+
+
+def test_what_a_bench_cannot_set_stays_and_is_told():
+    class Partly(EmulatedBench):
+        def describe(self):
+            told = super().describe()
+            return replace(told, parameters=dict(list(told.parameters.items())[1:]))
+
     design = ladder(3).compile(steps=40)
-    bench, task = EmulatedBench(design), Teacher()
-    loss = loss_of(bench, design, task.lesson(design))
-    assert loss == pytest.approx(float(BPTT().gradient(task.problem(design)).loss), rel=1e-12)
-    assert bench.describe().passes == 1
+    whole, partly = (kind(design) for kind in (EmulatedBench, Partly))
+    first = next(iter(whole.describe().parameters))
+    found = EchoLearner(epsilon=0.02).gradient(partly, design, Teacher().lesson(design))
+    entry = design.parameters.entries[first]
+    assert found.frozen == (first,)
+    assert float(found.theta[entry.key][entry.index]) == 0
+
+
+def test_automatic_strength_with_sum_and_difference():
+    """Pilots without a nudge have no difference at all: its amplifier stays at the range of the sum."""
+    design = ladder(3).compile(steps=60)
+    profile = Profile().set("readout.digitise", "sum-difference").set("readout.noise", 1e-4)
+    lesson = Teacher().lesson(design)
+    found = EchoLearner(gamma="auto").gradient(EmulatedBench(design, profile), design, lesson)
+    exact = BPTT().gradient(Teacher().problem(design)).theta
+    assert distance(found.theta, exact) < 0.1
 
 
 # Speed --------------------------------------------------------------------------------------------------------------
