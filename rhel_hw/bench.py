@@ -131,6 +131,9 @@ class Shot:
         object.__setattr__(self, "steps", int(self.steps))
         if self.echo and self.start is not None:
             raise ArgumentError("Argument `start` must be left out of an echo, which starts from the held state")
+        if self.start is not None:
+            plain = tuple({k: getattr(v, "item", lambda v=v: v)() for k, v in half.items()} for half in self.start)
+            object.__setattr__(self, "start", plain)
         for name in ("drive", "nudge"):
             object.__setattr__(self, name, self._waveforms(name))
         if self.channels is not None:

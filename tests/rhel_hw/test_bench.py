@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from devices import ArgumentError
 from rhel_hw import (
     EchoLearner,
     EmulatedBench,
+    Lesson,
     Profile,
     RecordingBench,
     ReplayBench,
@@ -19,6 +21,8 @@ from rhel_hw import (
     Teacher,
     band_limited,
 )
+from rhel_hw.converters import play, read
+from rhel_hw.replay import digest
 from tests.systems import driven
 
 STEPS = 80
@@ -276,3 +280,68 @@ def test_only_recordings_are_played(tmp_path):
     file.write_bytes(b"something else")
     with pytest.raises(ArgumentError, match="must be a recorded bench"):
         ReplayBench(file)
+
+
+# Converters and names -------------------------------------------------------------------------------------------------
+
+
+def test_a_drive_is_coded_before_it_is_amplified_and_a_reading_after():
+    """Offset and noise of a generator are finer than its code; those of a digitiser are coded with the signal."""
+    knobs = {"levels": jnp.asarray(16.0), "offset": jnp.asarray(0.03), "noise": jnp.asarray(0.01)}
+    normals = jnp.asarray(np.random.default_rng(0).normal(size=(1000, 1, 1, 1)))
+    silence = jnp.zeros((1000, 1, 1, 1))
+    played, _ = play(silence, jnp.ones(()), knobs, normals)
+    assert float(played.mean()) == pytest.approx(0.03, abs=0.002)
+    assert float(played.std()) == pytest.approx(0.01, rel=0.1)
+    seen, _ = read(silence, jnp.ones(()), knobs, normals)
+    assert set(np.unique(seen)) <= {0.0, 0.125}
+
+
+def test_the_narrower_name_counts(design):
+    """A single parameter before its element, that before its type, whatever their order in the alphabet."""
+    capacitor = next(e.name for e in design.netlist.elements if e.type == "capacitor")
+    for table in ({"capacitor": 0.05, capacitor: 0.0}, {capacitor: 0.0, "capacitor": 0.05}):
+        chips = bench(design, fabrication__mismatch=table)._chips
+        spread = dict(zip(chips._by_name, chips._spread, strict=True))
+        assert spread[f"{capacitor}.capacitance"] == 0
+        assert sum(s == 0.05 for s in spread.values()) == 2
+        made = bench(design, dynamics__quality={k: 10 if k == capacitor else 1000 for k in table})._made
+        losses = {e.name: e.numbers.resistance for e in made.netlist.elements if e.type == "resistor"}
+        values = {e.name: e.numbers.capacitance for e in made.netlist.elements if e.type == "capacitor"}
+        lost = {name: losses[f"loss/{name}"] * value for name, value in values.items()}
+        assert min(lost, key=lost.get) == capacitor
+        assert sorted(lost.values())[1] == pytest.approx(100 * lost[capacitor])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"nudge__full_scale": {"nope": 1e-9, "n2": 1e-9}}, "must name channels, but has 'nope'"),
+        ({"nudge__full_scale": {"nope": 1e-9}}, "must name all targets"),
+        ({"fabrication__mismatch": {"Cn9": 0.1}}, "must name elements or parameters, but has 'Cn9'"),
+        ({"drive__shared_noise": "off"}, "must be true or false"),
+    ],
+)
+def test_names_and_switches_are_checked_at_once(design, settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        bench(design, **settings)
+
+
+def test_long_records_of_few_channels_are_no_trouble():
+    """What is not read takes no memory."""
+    design = ladder(100).compile(steps=STEPS)
+    bench(design)._checked(Shot(4_000_000, channels=("position.n0",)))
+    with pytest.raises(ArgumentError, match="run fewer at once"):
+        bench(design)._checked(Shot(4_000_000))
+
+
+def test_shots_that_are_the_same_are_known_as_such():
+    assert digest(Shot(5), {}) == digest(Shot(np.int64(5)), {})
+    assert digest(Shot(5, start=({"a": 0.5}, {})), {}) == digest(Shot(5, start=({"a": np.float64(0.5)}, {})), {})
+    assert digest(Shot(5), {}) != digest(Shot(5, channels=()), {})
+
+
+@pytest.mark.parametrize("targets", [np.zeros(5), np.zeros((5, 3)), np.zeros((4, 2))])
+def test_lessons_have_as_many_stimuli_as_answers(targets):
+    with pytest.raises(ArgumentError, match=r"`(targets|drive)` must have"):
+        Lesson({"u": np.zeros((5, 2))}, {"y": targets}, 5)

@@ -72,12 +72,22 @@ def test_stochastic_rounding_is_unbiased(linear):
     settings = [("fabrication.bits", 4), ("fabrication.rounding", "stochastic")]
     chips = Chips(linear.design, profile(*settings), 0, tuple(range(400)))
     programmed = {name: 1.13 * _nominal(linear, name) for name in chips.limits}
-    tables = [chips.theta(programmed, programmings=n) for n in range(5)]
+    tables = [chips.theta({k: chips.resolved(k, v, n) for k, v in programmed.items()}) for n in range(5)]
     for name, limits in chips.limits.items():
         e, step = linear.design.parameters.entries[name], (limits.high - limits.low) / 15
         found = np.concatenate([t[e.key][e.index] * e.scale for t in tables])
         assert np.ptp(found) == pytest.approx(step)
         assert abs(found.mean() - programmed[name]) < 4 * step / 2 / len(found) ** 0.5
+
+
+def test_programming_one_parameter_leaves_the_others(linear):
+    bench = linear.bench(("fabrication.bits", 4), ("fabrication.rounding", "stochastic"))
+    first, *others = bench.describe().parameters
+    bench.program({name: 1.13 * _nominal(linear, name) for name in (first, *others)})
+    before = dict(bench._programmed)
+    for _ in range(8):
+        bench.program({first: 1.13 * _nominal(linear, first)})
+    assert {name: bench._programmed[name] for name in others} == {name: before[name] for name in others}
 
 
 def test_dead_elements(linear):
@@ -168,6 +178,12 @@ def test_replayed_noise_is_retraced(linear):
         there = free[f"position.{node}"]
         assert np.ptp(there[-1]) > 1e-6 * np.ptp(there)  # the chips differ
         assert back[f"position.{node}"][::-1] == pytest.approx(there, abs=1e-6 * np.ptp(there))
+    # So does one that ends before it is all the way back.
+    half = {k: v[STEPS // 2 :] for k, v in linear.lesson.drive.items()}
+    bench.run(Shot(STEPS, linear.lesson.drive, hold=True))
+    free = bench.run(Shot(STEPS, linear.lesson.drive, hold=True))["position.x1"]
+    back = bench.run(Shot(STEPS - STEPS // 2, half, echo=True))["position.x1"]
+    assert back[::-1] == pytest.approx(free[STEPS // 2 :], abs=1e-6 * np.ptp(free))
 
 
 # Wandering parameters ---------------------------------------------------------------------------------------------
