@@ -11,7 +11,7 @@ losses are defined and nudges act.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -88,6 +88,8 @@ class Description:
     """Physical time that they took on each chip."""
     nodes: tuple[str, ...] = ()
     """Whose positions and momenta at the start of a pass can be given."""
+    ranges: Mapping[str, float] = field(default_factory=dict)
+    """Largest magnitudes that drives can play, in SI, as ``"drive.u0"``; what has no range is not there."""
     learning: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a learner that its maker recommends, as section ``[learning]`` of a design file has them."""
 
@@ -122,7 +124,7 @@ class Shot:
     """Whether the state at its end is held for an echo."""
     paired: bool = False
     """Whether the second half of the runs are partners of the first half, which may be read as sum and difference."""
-    channels: tuple[str, ...] | None = None
+    channels: Sequence[str] | None = None
     """Which are read; None: all that are wired."""
 
     def __post_init__(self) -> None:
@@ -132,11 +134,17 @@ class Shot:
         if self.echo and self.start is not None:
             raise ArgumentError("Argument `start` must be left out of an echo, which starts from the held state")
         if self.start is not None:
+            if not isinstance(self.start, tuple) or [isinstance(half, Mapping) for half in self.start] != [True, True]:
+                raise ArgumentError(
+                    f"Argument `start` must be a pair of positions and momenta by node, but is {self.start!r}"
+                )
             plain = tuple({k: getattr(v, "item", lambda v=v: v)() for k, v in half.items()} for half in self.start)
             object.__setattr__(self, "start", plain)
         for name in ("drive", "nudge"):
             object.__setattr__(self, name, self._waveforms(name))
         if self.channels is not None:
+            if isinstance(self.channels, str):
+                raise ArgumentError(f"Argument `channels` must be several names, but is {self.channels!r}")
             object.__setattr__(self, "channels", tuple(self.channels))
         runs = self.runs
         if self.paired and runs % 2:
@@ -159,7 +167,10 @@ class Shot:
 
 def _waveform(name: str, wave: Any, steps: int) -> Samples:
     """(steps, runs, chips) of a waveform."""
-    array = np.asarray(wave, np.float64)
+    array = np.asarray(wave)
+    if array.dtype.kind not in "fiu":
+        raise ArgumentError(f"Argument `{name}` must be real numbers in SI, but holds {array.dtype}")
+    array = array.astype(np.float64)
     if array.ndim not in (1, 2, 3) or array.shape[0] != steps:
         raise ArgumentError(
             f"Argument `{name}` must have shape ({steps},), ({steps}, runs) or ({steps}, runs, chips), but has "

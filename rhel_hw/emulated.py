@@ -69,7 +69,12 @@ class EmulatedBench:
         reference: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(design, Design):
-            raise ArgumentError(f"Argument `design` must be compiled, as Netlist.compile() does it, but is {design!r}")
+            raise ArgumentError(
+                f"Argument `design` must be compiled, as Netlist.compile() does it, but is a {type(design).__name__}"
+            )
+        given: object = profile or Profile()
+        if not isinstance(given, Profile):
+            raise ArgumentError(f"Argument `profile` must be a Profile, as Profile.load() makes it, but is {profile!r}")
         if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
             raise ArgumentError(
                 'The emulated bench computes in double precision: call jax.config.update("jax_enable_x64", True) first'
@@ -79,7 +84,7 @@ class EmulatedBench:
         numbers = tuple(range(chips)) if isinstance(chips, int) else tuple(chips)
         if not numbers or min(numbers) < 0:
             raise ArgumentError(f"Argument `chips` must be at least one chip, numbered from 0, but is {chips!r}")
-        self.design, self.profile, self.seed = design, profile or Profile(), int(seed)
+        self.design, self.profile, self.seed = design, given, int(seed)
         self._chips = Chips(design, self.profile, self.seed, numbers)
         self._made = self._chips.design
         self._reference = reference
@@ -109,6 +114,7 @@ class EmulatedBench:
             passes=self._passes,
             seconds=self._seconds,
             nodes=self._made.hamiltonian.names,
+            ranges=self._driven_ranges,
             learning=dict(self.profile.learning),
         )
 
@@ -117,7 +123,10 @@ class EmulatedBench:
         limits, values = self._chips.limits, {}
         refuse_unknown("parameters", parameters, limits)
         for name, given in parameters.items():
-            value = np.asarray(given, float)
+            value = np.asarray(given)
+            if value.dtype.kind not in "fiu":
+                raise ArgumentError(f"Argument `parameters` must be numbers in SI, but `{name}` is {given!r}")
+            value = value.astype(float)
             if value.shape not in ((), (self._chips.count,)):
                 raise ArgumentError(
                     f"Argument `parameters` must have one number, or one for each of {self._chips.count} chips, for "
@@ -249,6 +258,15 @@ class EmulatedBench:
     def _read(self, shot: Shot) -> dict[str, Channel]:
         """Those that a shot reads."""
         return {k: c for k, c in self._channels.items() if shot.channels is None or k in shot.channels}
+
+    @cached_property
+    def _driven_ranges(self) -> dict[str, float]:
+        """Full scales of the drives, in SI, where they have any."""
+        own = self.profile.drive
+        if own.bits is None and "drive.full_scale" not in self._on:
+            return {}
+        names = [d.name for d in self.design.netlist.drives]
+        return {f"drive.{n}": full_scale(own.full_scale, (n,), self._peaks.drives[n]) for n in names}
 
     @cached_property
     def _peaks(self) -> Peaks:

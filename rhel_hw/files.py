@@ -24,8 +24,15 @@ def folder(path: Path) -> Path:
     return path
 
 
+def refuse_unwritable(path: Path) -> None:
+    """Refuse a file that could not be written."""
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or path.is_dir():
+        raise ArgumentError(f"Argument `path` must be a file in a folder that can be written, but is {path}")
+
+
 def write_atomically(path: Path, write: Callable[[Any], object]) -> Path:
     """Call `write` with a binary file beside `path`, and move it there when it is complete."""
+    refuse_unwritable(path)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as stream:

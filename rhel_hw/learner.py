@@ -119,11 +119,17 @@ def _refuse_another(bench: Description, design: Design) -> None:
         raise ArgumentError(
             f"Argument `bench` must have the clock of the design, {design.step_s:g} s, but has {bench.step_s:g} s"
         )
-    for name in bench.parameters:
-        if name not in design.parameters.entries:
+    netlist = design.netlist
+    for what, theirs, ours in (
+        ("parameters", set(bench.parameters), set(design.parameters.entries)),
+        ("nodes", set(bench.nodes), set(design.hamiltonian.names)),
+        ("drives", set(bench.drives), {d.name for d in netlist.drives}),
+        ("targets", set(bench.nudges), {t.name for t in netlist.targets}),
+    ):
+        if theirs - ours:
             raise ArgumentError(
-                f"Argument `bench` must have the design that is learnt, {design.netlist.name!r}, but it has "
-                f"{bench.design!r}, with a parameter {name!r}"
+                f"Argument `bench` must have the design that is learnt, but {bench.design!r} on it has {what} that "
+                f"{netlist.name!r} has not: {', '.join(sorted(theirs - ours)[:4])}"
             )
 
 

@@ -42,8 +42,8 @@ class Problem:
     def __post_init__(self) -> None:
         if self.hamiltonian.lossy:
             raise ArgumentError(
-                f"Argument `hamiltonian` must be without loss, but has {', '.join(self.hamiltonian.lossy)}: an echo "
-                "does not retrace what is lost, so remove them"
+                f"The ideal circuit must be without loss, but has {', '.join(self.hamiltonian.lossy)}: an echo does "
+                "not retrace what is lost. Remove them, or learn on a bench, as `rhel-hw train` does"
             )
         if not isinstance(self.loss, Loss):
             raise ArgumentError(f"Argument `loss` must be a loss such as TrajectoryMSE, but is {self.loss!r}")

@@ -69,7 +69,7 @@ class ReplayBench:
                 arrays = {name: file[name] for name in file.files if name != "document"}
         except Exception as problem:  # NumPy raises many kinds for files that are none of its own
             raise ArgumentError(
-                f"Argument `path` must be a recorded bench, but {path} cannot be read: {problem}"
+                f"Argument `path` must be a recorded bench, but {path} cannot be read ({type(problem).__name__})"
             ) from None
         if document.get("version") != VERSION:
             raise ArgumentError(f"Argument `path` must be of version {VERSION}, but is {document.get('version')!r}")

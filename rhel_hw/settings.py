@@ -68,7 +68,9 @@ def profile(netlist: Netlist, source: str | None = None, changes: Mapping[str, s
         for path, value in (changes or {}).items():
             found = found.set(path, value)
     except ProfileError as problem:
-        raise DesignError([error(f"profile.{problem.key}", problem.reason, "see `rhel-hw profiles`")]) from None
+        raise DesignError(
+            [error(f"profile.{problem.key}", problem.reason, "see `rhel-hw profiles --settings`")]
+        ) from None
     return found
 
 

@@ -25,7 +25,7 @@ import optax
 from circuits import Design
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.bench import Limits
-from rhel_hw.files import write_atomically
+from rhel_hw.files import refuse_unwritable, write_atomically
 
 Array = Any
 Theta = Mapping[str, Array]
@@ -141,6 +141,8 @@ class Training:
         `label` stands for everything else that must be the same then, such as the profile of a bench.
         """
         began = time.perf_counter()
+        if checkpoint is not None:
+            refuse_unwritable(checkpoint)
         moves = _Moves.of(self, design, start, measure.limits)
         progress = moves.begin()
         if checkpoint is not None and checkpoint.exists():
@@ -301,7 +303,9 @@ def _load(path: Path, fingerprint: str, like: _Progress) -> tuple[_Progress, Map
             document = json.loads(str(file["document"]))
             arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
     except Exception as problem:  # NumPy raises many kinds for files that are none of its own
-        raise ArgumentError(f"Argument `checkpoint` cannot be read: {path}: {problem}") from None
+        raise ArgumentError(
+            f"Argument `checkpoint` must be one of rhel-hw, but {path} cannot be read ({type(problem).__name__})"
+        ) from None
     if document.get("version") != VERSION or document.get("fingerprint") != fingerprint:
         raise ArgumentError(
             f"Argument `checkpoint` must belong to this training, but {path} is of another design, profile or "

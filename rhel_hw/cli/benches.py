@@ -64,6 +64,7 @@ def train(
     from rhel_hw import settings
     from rhel_hw.cli.learning import number_or_auto
     from rhel_hw.emulated import EmulatedBench
+    from rhel_hw.instrument.remote import InstrumentError
     from rhel_hw.learner import OnBench
 
     use_float64()
@@ -81,7 +82,16 @@ def train(
     measure = OnBench(bench, compiled, lesson, learner)
     label = f"{used or address}|{settings.described(learner)}|{task}|{chip}"
     with progress("training", "moves") as report:
-        trained = training.run(compiled, compiled.theta(), measure, report=report, checkpoint=checkpoint, label=label)
+        try:
+            trained = training.run(
+                compiled, compiled.theta(), measure, report=report, checkpoint=checkpoint, label=label
+            )
+        except InstrumentError as problem:
+            if checkpoint is None or not checkpoint.exists():
+                raise
+            raise InstrumentError(
+                f"{problem}. Progress is in {checkpoint}: the same command goes on from there"
+            ) from None
     files = []
     if plot:
         from studies.plots import learning
@@ -124,7 +134,8 @@ def _values(design: Design, theta: Any) -> dict[str, float]:
 def _print_training(design: Design, bench: str, trained: Trained, hidden: Any, files: list[Path]) -> None:
     console = Console(highlight=False)
     console.print(f"[bold]{escape(design.netlist.name)}[/bold] on {escape(bench)}")
-    losses = f"loss {trained.losses[0]:.4g} to {trained.best:.4g}, {trained.improvement:.3g} times lower"
+    better = f"{trained.improvement:.3g} times lower" if trained.improvement > 1 else "not lowered"
+    losses = f"loss {trained.losses[0]:.4g} to {trained.best:.4g}, {better}"
     console.print(f"{losses}, {len(trained.losses) - 1} moves; ended: {escape(trained.ended)}")
     console.print(
         f"{trained.passes} passes, {trained.device_seconds:.3g} s on the device, {trained.seconds:.1f} s of computing"
@@ -223,7 +234,7 @@ def _print_settings(found: list[Setting], as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("setting", "default", "unit", "drawn", "what it is"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "setting")
     for s in found:
         table.add_row(s.path, escape(shown(s.value)), s.unit, str(s.scope), escape(s.doc))
     Console(highlight=False).print(table)

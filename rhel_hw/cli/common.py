@@ -80,13 +80,14 @@ class progress:  # noqa: N801 (a function to its users)
     """A progress bar on a terminal, nothing elsewhere: a context that gives a report(done, total[, loss])."""
 
     def __init__(self, what: str, unit: str = "steps") -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._shown = sys.stderr.isatty()
         columns = (
             TextColumn(what),
             BarColumn(),
-            TextColumn("{task.completed}/{task.total} " + unit),
+            MofNCompleteColumn(),
+            TextColumn(unit),
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
         )

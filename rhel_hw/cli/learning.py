@@ -91,7 +91,7 @@ def gradient(
         if remote is not None:
             chosen = settings.bench_learning(netlist, remote.describe(), own)
             on_bench = compare_on_bench(compiled, problem, task.lesson(compiled), remote, chosen)
-        elif profile is not None or settings_ or "profile" in netlist.settings:
+        elif profile is not None or settings_ or "profile" in netlist.settings or chips > 1 or shots is not None:
             used = settings.profile(netlist, profile, changes_of(settings_))
             on_bench = _on_bench(compiled, task, problem, used, own, chips)
     if as_json:
@@ -147,6 +147,8 @@ def _print_bench(bench: str, found: BenchCompared) -> None:
     console.print(
         f"{found.passes} passes and {found.device_seconds:.3g} s on every chip, {found.seconds:.3g} s of computing"
     )
+    for name, value in list(found.parameters.items())[:MOST_PARAMETERS]:
+        console.print(f"  {escape(name)}: {value:.5g}" + (" on average" if len(known) > 1 else ""))
     for name, count in found.saturated.items():
         console.print(f"[yellow]warning[/]: {escape(name)} was beyond its range {count} times")
     if found.frozen:

@@ -60,6 +60,11 @@ def stage(instrument: Instrument, name: str, values: Given) -> None:
     numbers, chips = instrument.format.numbers(values), instrument.description.chips
     if len(numbers) not in (1, chips):
         raise Fault(-221, f"{name} must have one value, or one for each of {chips} chips")
+    known = instrument.description.parameters[name]
+    slack = 1e-9 * (known.high - known.low)  # of rounding
+    if np.any(numbers < known.low - slack) or np.any(numbers > known.high + slack):
+        limits = f"{known.low:g} and {known.high:g} {known.unit}"
+        raise Fault(-222, f"Argument `parameters` must keep `{name}` between {limits}")
     instrument.staged[name] = numbers[0] if len(numbers) == 1 else numbers
 
 

@@ -224,7 +224,9 @@ class Instrument:
         if self._record is None:
             raise Fault(-230, "there is no record: begin a pass by INITiate")
         for name in names:
-            refuse("channel", name, self._record.samples)
+            refuse("channel", name, self.description.channels)
+            if name not in self._record.samples:
+                raise Fault(-221, f"channel {name} was not read: see SHOT:CHANnels")
         return self._record
 
     def keep_wave(self, what: str, name: str, values: Given, *, each: bool) -> None:

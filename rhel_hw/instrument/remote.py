@@ -21,6 +21,7 @@ from rhel_hw.instrument.syntax import block_header, quoted
 READ = 2**20
 """Bytes asked for at a time."""
 MAKER = "rhel-hw"
+EXAMPLE = "TCPIP::127.0.0.1::5025::SOCKET"
 ERRORS = "SYST:ERR:ALL?"
 LONGEST_POLL_S = 2.0
 """For how long the instrument may keep us waiting for the end of a pass before it says that it is not over."""
@@ -41,7 +42,7 @@ class RemoteBench:
 
     def __init__(self, address: str, *, timeout_s: float = 10.0, library: str = "@py") -> None:
         refuse_unless_positive(timeout_s=timeout_s)
-        self._address = address
+        self._address, self._met = address, False
         self._poll_s = min(LONGEST_POLL_S, timeout_s / 2)
         self._most_bytes, self._most_values = 10_000, 0  # until it says how many
         self._resource: Any = _opened(address, timeout_s, library)
@@ -54,6 +55,7 @@ class RemoteBench:
     def _begin(self) -> None:
         self._write(b"*IDN?\n")
         told = self._line()
+        self._met = True
         if told.startswith("-"):
             raise InstrumentError(f"The instrument at {self._address} refuses: {told}")
         if told.split(",")[0] != MAKER:
@@ -221,6 +223,10 @@ class RemoteBench:
     def _lost(self, why: str) -> InstrumentError:
         """The error of a connection on which nobody knows any more what comes next: it is closed."""
         self.close()
+        if not self._met:
+            return InstrumentError(
+                f"No instrument answers at {self._address}: {why}. Is `rhel-hw serve` running there?"
+            )
         return InstrumentError(f"The instrument at {self._address} was lost: {why}. Start it again, then reconnect")
 
 
@@ -230,17 +236,18 @@ def _opened(address: str, timeout_s: float, library: str) -> Any:
     except ImportError:
         raise InstrumentError("A remote bench needs PyVISA: pip install 'rhel-hw[instrument]'") from None
     try:
-        resource: Any = pyvisa.ResourceManager(library).open_resource(
-            address, timeout=1000 * timeout_s, read_termination="\n", write_termination="\n"
-        )
+        resource: Any = pyvisa.ResourceManager(library).open_resource(address)
     except Exception as problem:  # PyVISA and its libraries raise many kinds
         raise InstrumentError(
-            f"Argument `address` must be that of an instrument, such as TCPIP::127.0.0.1::5025::SOCKET, but "
-            f"{address!r} cannot be opened: {problem}"
+            f"Argument `address` must be that of an instrument, such as {EXAMPLE}, but {address!r} cannot be opened: "
+            f"{problem}"
         ) from None
     if not isinstance(resource, pyvisa.resources.MessageBasedResource):
         resource.close()
-        raise InstrumentError(f"Argument `address` must be that of an instrument with messages, but is {address!r}")
+        raise InstrumentError(
+            f"Argument `address` must be that of an instrument, such as {EXAMPLE}, but is {address!r}"
+        )
+    resource.timeout, resource.read_termination, resource.write_termination = 1000 * timeout_s, "\n", "\n"
     return resource
 
 

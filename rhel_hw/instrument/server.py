@@ -96,9 +96,11 @@ class Server:
         assert task is not None  # asyncio makes one for every connection
         self._connections.add(task)
         try:
-            with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
+            with contextlib.suppress(ConnectionError, TimeoutError):
                 if len(self._connections) <= MOST_CONNECTIONS:
                     await self._admit(reader, writer)
+        except asyncio.CancelledError:
+            writer.transport.abort()  # a reset is noticed at once, an end only when a controller gives up waiting
         finally:
             self._connections.discard(task)
             writer.close()

@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 
+import numpy as np
 import pytest
 import pyvisa
 
@@ -155,6 +156,18 @@ def test_the_example_of_the_protocol_page_is_what_happens(transcript):
                 assert matches(resource.query(said), heard), said
         resource.close()
         manager.close()
+
+
+def test_the_program_of_the_page_runs(toy_server, capsys):
+    (program,) = re.findall(r"```python\n(import numpy.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    names = {}
+    exec(program.replace("::5025::", f"::{toy_server.port}::"), names)
+    names["bench"].close()
+    apart, error = capsys.readouterr().out.split(maxsplit=1)
+    assert error.strip() == '0,"No error"'
+    peak = np.max(np.abs(names["there"]))
+    assert peak > 0
+    assert float(apart) < 0.2 * peak  # codes, and noise
 
 
 def test_the_page_is_that_of_the_table():

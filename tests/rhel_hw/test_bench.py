@@ -345,3 +345,26 @@ def test_shots_that_are_the_same_are_known_as_such():
 def test_lessons_have_as_many_stimuli_as_answers(targets):
     with pytest.raises(ArgumentError, match=r"`(targets|drive)` must have"):
         Lesson({"u": np.zeros((5, 2))}, {"y": targets}, 5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda d: EmulatedBench(d, "bench-8bit"), "`profile` must be a Profile, as Profile.load"),
+        (lambda d: EmulatedBench(d.netlist), "must be compiled, .* but is a Netlist"),
+        (lambda d: Shot(5, start={"a": 1.0}), "`start` must be a pair of positions and momenta"),
+        (lambda d: Shot(5, {"u0": "1 mA"}), "`drive.u0` must be real numbers in SI"),
+        (lambda d: Shot(5, {"u0": np.zeros(5, complex)}), "`drive.u0` must be real numbers in SI"),
+        (lambda d: Shot(5, channels="position.n0"), "`channels` must be several names"),
+        (lambda d: EmulatedBench(d).program({d.parameters.trainable_names[0]: "1 uH"}), "must be numbers in SI"),
+    ],
+)
+def test_mistakes_of_a_first_user(design, make, message):
+    with pytest.raises(ArgumentError, match=message):
+        make(design)
+
+
+def test_ranges_of_drives_are_told(design):
+    told = bench(design, drive__bits=8).describe()
+    assert told.ranges["drive.u0"] > 0
+    assert not bench(design).describe().ranges

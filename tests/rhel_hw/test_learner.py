@@ -235,9 +235,7 @@ def test_a_bench_with_another_design_is_refused():
         lambda: EchoLearner().gradient(other, design, Teacher().lesson(design)),
         lambda: OnBench(other, design, Teacher().lesson(design), EchoLearner()),
     ):
-        with pytest.raises(
-            ArgumentError, match="must have the design that is learnt, 'ladder of 3', but it has 'ladder"
-        ):
+        with pytest.raises(ArgumentError, match="but 'ladder of 4' on it has parameters that 'ladder of 3' has not"):
             learn()
 
 

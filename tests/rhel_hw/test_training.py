@@ -134,7 +134,7 @@ def test_checkpoints_of_other_trainings_are_refused(design, tmp_path):
     with pytest.raises(ArgumentError, match="is of another design, profile or settings"):
         training.run(design, design.theta(), on_bench(design), checkpoint=file, label="other")
     file.write_bytes(b"torn")
-    with pytest.raises(ArgumentError, match="`checkpoint` cannot be read"):
+    with pytest.raises(ArgumentError, match="`checkpoint` must be one of rhel-hw"):
         training.run(design, design.theta(), on_bench(design), checkpoint=file)
 
 
@@ -167,3 +167,18 @@ def test_a_killed_process_resumes(tmp_path):
     ]
     assert documents[0]["losses"] == documents[1]["losses"]
     assert documents[0]["parameters"] == documents[1]["parameters"]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_anything_is_computed(tmp_path):
+    design = ladder(3).compile(steps=20)
+
+    def measure(_):
+        raise AssertionError
+
+    measure.limits = {}
+    for path in (tmp_path / "nowhere" / "c.npz", tmp_path):
+        with pytest.raises(ArgumentError, match="must be a file in a folder that can be written"):
+            Training().run(design, design.theta(), measure, checkpoint=path)
+    (tmp_path / "c.npz").write_bytes(b"garbage")
+    with pytest.raises(ArgumentError, match=r"must be one of rhel-hw, but .* cannot be read"):
+        Training().run(design, design.theta(), measure, checkpoint=tmp_path / "c.npz")
