@@ -6,11 +6,13 @@ so that the contract suites can run any element by its registration alone.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 from circuits import Netlist
 from circuits.operators import lanes
@@ -58,6 +60,11 @@ def example(kind: type[Element], name: str, *ends: str, **changes: Any) -> Eleme
 def hosted(name: str) -> Any:
     """The compiled host of a type of element."""
     return host(ELEMENTS[name]).compile()
+
+
+def quick_or_slow(names: Iterable[str], quick: Container[str]) -> list[Any]:
+    """Parameters of a test, those that are not quick marked slow."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def families() -> dict[str, list[str]]:

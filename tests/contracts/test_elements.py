@@ -10,7 +10,18 @@ from circuits.assemble import spread
 from circuits.linear import curvature, mobility_matrix, stiffness_matrix
 from devices import ELEMENTS, MutualInductance
 from rhel_hw import Leapfrog, Yoshida4, Yoshida6, return_error, reverse, simulate
-from tests.systems import LEGAL, LOSSLESS, energy_in_si, example, host, hosted, random_inputs, random_state
+from tests.systems import (
+    LEGAL,
+    LOSSLESS,
+    energy_in_si,
+    example,
+    families,
+    host,
+    hosted,
+    quick_or_slow,
+    random_inputs,
+    random_state,
+)
 
 STEPS = 320
 lossless = pytest.mark.parametrize("name", LOSSLESS)
@@ -198,7 +209,7 @@ def test_linear_analysis_agrees_with_the_energy(name):
     np.testing.assert_allclose(speeds, expected, atol=1e-12 * np.abs(expected).max(initial=0))
 
 
-@lossless
+@pytest.mark.parametrize("name", quick_or_slow(LOSSLESS, {names[0] for names in families().values()}))
 def test_float32_is_enough(name):
     design = hosted(name)
     state, inputs = random_state(design), random_inputs(design, 200)

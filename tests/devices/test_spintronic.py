@@ -557,6 +557,7 @@ def test_cores_decay_in_both_coordinates(decaying):
     np.testing.assert_allclose(np.stack([x["v"], p["v"] / G]), exact, atol=1e-9 * R)
 
 
+@pytest.mark.slow
 def test_equipartition():
     """⟨p·∂T/∂p⟩ = ⟨φ·∂V/∂φ⟩ = k_BT for a spin alone, for two with exchange, a magnon and a vortex, all at 300 K.
 

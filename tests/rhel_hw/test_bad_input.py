@@ -18,7 +18,11 @@ COMMAND = [sys.executable, "-c", "from rhel_hw.cli import main; main()"]
 
 designs = pytest.mark.parametrize("bad", BAD_DESIGNS, ids=lambda bad: bad.name.replace(" ", "-"))
 some_designs = pytest.mark.parametrize(
-    "bad", [b for b in BAD_DESIGNS if b.name in IN_A_PROCESS], ids=lambda bad: bad.name.replace(" ", "-")
+    "bad",
+    [
+        pytest.param(b, id=b.name.replace(" ", "-"), marks=pytest.mark.slow if i % 4 else ())
+        for i, b in enumerate(b for b in BAD_DESIGNS if b.name in IN_A_PROCESS)
+    ],
 )
 
 

@@ -5,6 +5,7 @@ import pytest
 from circuits import Netlist
 from circuits.gallery import GALLERY
 from rhel_hw import OnProblem, band_limited, return_error, reverse, settings, simulate_design
+from tests.systems import quick_or_slow
 
 FAMILIES = ("lc-toy", "josephson-ladder", "ring-lattice", "kerr-chain", "spin-chain", "vortex-array", "mixed")
 
@@ -13,10 +14,7 @@ def test_every_family_is_there():
     assert set(FAMILIES) <= set(GALLERY)
 
 
-LONG = ("spin-chain", "vortex-array", "mixed")
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in FAMILIES])
+@pytest.mark.parametrize("name", quick_or_slow(FAMILIES, ("lc-toy", "josephson-ladder")))
 def test_it_comes_back_and_learns(name):
     netlist = Netlist.load(name)
     design, task = netlist.compile(), settings.task(netlist)

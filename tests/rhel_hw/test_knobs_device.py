@@ -56,9 +56,8 @@ def test_programmed_bits(linear):
         chips = Chips(linear.design, profile(*settings), 0, (0,))
         programmed = {name: 1.13 * _nominal(linear, name) for name in chips.limits}
         for name, limits in chips.limits.items():
-            e = linear.design.parameters.entries[name]
             assert limits.high / limits.low == pytest.approx(factor**2)
-            off = chips.theta(programmed)[e.key][e.index] * e.scale - programmed[name]
+            off = chips.resolved(name, programmed[name], 0) - programmed[name]
             assert 0 < abs(off) <= (limits.high - limits.low) / 31 / 2 * (1 + 1e-9)
 
 

@@ -31,7 +31,7 @@ from rhel_hw import (
 from rhel_hw.device import run_pass
 from rhel_hw.sight import Sight
 from studies.benchmarks import interleaved
-from tests.systems import driven
+from tests.systems import driven, quick_or_slow
 
 
 def distance(ours, exact):
@@ -50,10 +50,7 @@ def both(design, task, learner, profile=None, seed=0):
 # An ideal bench -----------------------------------------------------------------------------------------------------
 
 
-QUICK = ("toy", "kerr-chain", "mixed")
-
-
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in GALLERY])
+@pytest.mark.parametrize("name", quick_or_slow(GALLERY, ("toy", "kerr-chain")))
 def test_an_ideal_bench_gives_the_ideal_gradient(name):
     """Every family, rotations included: the difference is round-off over ε, and the search before rotations."""
     netlist = Netlist.load(name)

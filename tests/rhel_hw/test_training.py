@@ -39,6 +39,7 @@ def on_bench(design, profile=NOISY, seed=1, **options):
     return OnBench(bench, design, lesson, EchoLearner(gamma="auto", **options))
 
 
+@pytest.mark.slow
 def test_a_bench_learns(design):
     measure = on_bench(design)
     trained = Training(steps=40, rate=0.02).run(design, design.theta(), measure)

@@ -148,6 +148,7 @@ def test_nonlinear_circuits_need_replayed_noise():
     assert np.linalg.norm(crossed) > 0.05 * size
 
 
+@pytest.mark.slow
 def test_study_runs_and_writes(monkeypatch, capsys, tmp_path):
     small = thermal.Size(16, 512, 512, 512, (4.0, 16.0), (16, STEPS), ())
     for name, value in (("CIRCUITS", ("linear",)), ("STEPS", STEPS), ("QUICK", small)):

@@ -1,0 +1,142 @@
+"""Hamiltonian recurrent units: oscillators that stand alone, each with an input of its own.
+
+The two kinds of the RHEL paper (definitions `linear-hru`, `nonlinear-hru`). Every unit has a time step of its own, δ,
+as a parameter of its energy, so that a step of the integrator has length 1. Since a unit is coupled to nothing, δ may
+multiply its whole energy (docs/physics.md, section 12).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from circuits.operators import lanes
+from devices.maths import log_cosh
+
+Array = Any
+Theta = Mapping[str, Array]
+
+DELTA, STIFFNESS, GAIN = "delta", "stiffness", "gain"
+
+
+class Values(NamedTuple):
+    """Parameters of units, ready to be used."""
+
+    theta: dict[str, Array]
+
+    def using(self, weights: Mapping[str, Array]) -> Values:
+        """The same with some of them replaced."""
+        return Values({**self.theta, **weights})
+
+
+@dataclass(frozen=True)
+class Units(ABC):
+    """Units of one kind, as an energy that integrators and learning use; each has parameters (n,)."""
+
+    size: int
+    keys: ClassVar[tuple[str, ...]]
+    turning: ClassVar[bool] = False
+    lossy: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def well(self, q: Array, u: Array, theta: Theta) -> Array:
+        """Potential of every unit over δ."""
+
+    @abstractmethod
+    def push(self, q: Array, u: Array, theta: Theta) -> Array:
+        """Force on every unit over δ."""
+
+    @property
+    def inputs(self) -> int:
+        """One for every unit."""
+        return self.size
+
+    @property
+    def input_parity(self) -> NDArray[np.float64]:
+        """Forces and biases stay when time is reversed."""
+        return np.ones(self.size)
+
+    @property
+    def theta_parity(self) -> Mapping[str, float]:
+        """So do all parameters."""
+        return {}
+
+    def theta(self, dtype: Any = None) -> dict[str, Array]:
+        """All ones."""
+        return {key: jnp.ones(self.size, dtype) for key in self.keys}
+
+    def weights(self, theta: Theta) -> dict[str, Array]:
+        """Parameters enter as they are."""
+        return dict(theta)
+
+    def moved_by(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Each moves itself."""
+        return tuple(keys)
+
+    def inverse_error(self, theta: Theta) -> float:
+        """Nothing is inverted."""
+        return 0.0
+
+    def prepare(self, theta: Theta) -> Values:
+        """Nothing to prepare."""
+        return Values(dict(theta))
+
+    def kinetic(self, p: Array, prepared: Values, u: Array | None = None) -> Array:
+        """½Σδp²."""
+        return jnp.sum(lanes(prepared.theta[DELTA], p) * p**2, axis=0) / 2
+
+    def velocity(self, p: Array, prepared: Values, u: Array | None = None) -> Array:
+        """δp."""
+        return lanes(prepared.theta[DELTA], p) * p
+
+    def potential(self, q: Array, prepared: Values, u: Array) -> Array:
+        """Σδ·well."""
+        return jnp.sum(lanes(prepared.theta[DELTA], q) * self.well(q, u, prepared.theta), axis=0)
+
+    def force(self, q: Array, prepared: Values, u: Array) -> Array:
+        """δ·push."""
+        return lanes(prepared.theta[DELTA], q) * self.push(q, u, prepared.theta)
+
+    def rotation(self, q: Array, p: Array, prepared: Values) -> Array:
+        """There is none."""
+        raise NotImplementedError
+
+    turn = mean_rotation = rotation
+
+
+@dataclass(frozen=True)
+class LinearUnits(Units):
+    """H = ½δp² + δ(½A·q² − u·q), the unit of LinOSS."""
+
+    keys = (STIFFNESS, DELTA)
+
+    def well(self, q: Array, u: Array, theta: Theta) -> Array:
+        """½A·q² − u·q."""
+        return lanes(theta[STIFFNESS], q) * q**2 / 2 - u * q
+
+    def push(self, q: Array, u: Array, theta: Theta) -> Array:
+        """−A·q + u."""
+        return u - lanes(theta[STIFFNESS], q) * q
+
+
+@dataclass(frozen=True)
+class NonlinearUnits(Units):
+    """H = ½δp² + δ(½α·q² + log cosh(A·q + u)/A), the unit of UnICORNN."""
+
+    keys = (GAIN, STIFFNESS, DELTA)
+
+    def well(self, q: Array, u: Array, theta: Theta) -> Array:
+        """½α·q² + log cosh(A·q + u)/A."""
+        gain = lanes(theta[GAIN], q)
+        x = gain * q + u
+        return lanes(theta[STIFFNESS], q) * q**2 / 2 + log_cosh(x) / gain
+
+    def push(self, q: Array, u: Array, theta: Theta) -> Array:
+        """−tanh(A·q + u) − α·q."""
+        return -jnp.tanh(lanes(theta[GAIN], q) * q + u) - lanes(theta[STIFFNESS], q) * q
