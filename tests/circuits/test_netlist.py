@@ -52,7 +52,7 @@ def test_random_netlists_compile_or_give_findings(netlist):
         assert np.all(np.isfinite(design.frequencies_hz))
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(netlists(tuple(LOSSLESS)))
 def test_what_compiles_runs_and_returns(netlist):
     assume(netlist is not None)

@@ -24,7 +24,9 @@ from tests.systems import (
 )
 
 STEPS = 320
+FIRST = {names[0] for names in families().values()}
 lossless = pytest.mark.parametrize("name", LOSSLESS)
+one_of_each_family = pytest.mark.parametrize("name", quick_or_slow(LOSSLESS, FIRST))
 NOT_A_SUM = ("mutual",)
 """Energies that are not sums over elements; each has a test of its own."""
 legal = pytest.mark.parametrize("name", LEGAL)
@@ -87,7 +89,7 @@ def orders():
     for name, kind in LOSSLESS.items():
         yield pytest.param(name, Leapfrog(), (0.2, 0.1, 0.05), id=f"{name}-2")
         alike = kind.linear and kind.rotation is None
-        marks = [pytest.mark.slow] if alike and name != "inductor" else []
+        marks = [pytest.mark.slow] if alike or name not in FIRST else []
         yield pytest.param(name, Yoshida4(), (0.4, 0.2, 0.1), id=f"{name}-4", marks=marks)
 
 
@@ -194,7 +196,7 @@ def test_mobility_bounds_the_curvature_of_the_kinetic_energy(name):
         np.testing.assert_allclose(second, np.diag(bounds), atol=1e-12 * np.abs(second).max())
 
 
-@lossless
+@one_of_each_family
 def test_linear_analysis_agrees_with_the_energy(name):
     """Stiffness built from curvatures by SciPy equals the Hessian of the compiled potential by JAX."""
     design = hosted(name)
@@ -209,7 +211,7 @@ def test_linear_analysis_agrees_with_the_energy(name):
     np.testing.assert_allclose(speeds, expected, atol=1e-12 * np.abs(expected).max(initial=0))
 
 
-@pytest.mark.parametrize("name", quick_or_slow(LOSSLESS, {names[0] for names in families().values()}))
+@one_of_each_family
 def test_float32_is_enough(name):
     design = hosted(name)
     state, inputs = random_state(design), random_inputs(design, 200)

@@ -172,6 +172,7 @@ def test_automatic_strength_on_a_quiet_bench_keeps_the_displacement():
     assert found.gamma == pytest.approx(ideal.gamma, rel=0.25)  # either is within a tenth of the same displacement
 
 
+@pytest.mark.slow
 def test_automatic_strength_rises_with_the_noise():
     design = recurrent_units(4, linear=False).compile(steps=100)
     task = Teacher(amplitude=0.3)

@@ -264,7 +264,7 @@ def test_memory_does_not_grow_with_the_number_of_steps():
     ("steps", "loss"),
     [
         (1, "running"),
-        (1, "pooled"),
+        pytest.param(1, "pooled", marks=pytest.mark.slow),
         pytest.param(2, "running", marks=pytest.mark.slow),
         pytest.param(1, "final", marks=pytest.mark.slow),
     ],
