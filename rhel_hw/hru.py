@@ -104,8 +104,8 @@ class Units(ABC):
         return lanes(prepared.theta[DELTA], q) * self.push(q, u, prepared.theta)
 
     def rotation(self, q: Array, p: Array, prepared: Values) -> Array:
-        """There is none."""
-        raise NotImplementedError
+        """There is none, so nobody asks."""
+        raise AssertionError("units do not turn")
 
     turn = mean_rotation = rotation
 
