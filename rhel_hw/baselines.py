@@ -16,7 +16,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from devices import ArgumentError, refuse_unless_positive
-from rhel_hw.integrators import Energy, Integrator, flow
+from rhel_hw.integrators import Energy, Integrator, Leapfrog, flow
+from rhel_hw.layers import positions
 from rhel_hw.losses import Loss, When
 from rhel_hw.nudging import Recorded
 from rhel_hw.operations import MomentumFlip, OneSided, Operation
@@ -50,6 +51,19 @@ class BPTT:
         given = {"theta": {k: problem.theta[k] for k in problem.keys}, "state": problem.state}
         given |= {k: getattr(problem, k) for k in (INPUTS, STEP) if k in (problem.wrt or ())}
         return Program(_through_time, (*_system(problem), *problem.run, given))
+
+
+@dataclass(frozen=True)
+class ThroughTime:
+    """Backpropagation through the recurrences of a model (a `Method` of layers): exact, and keeps every state."""
+
+    integrator: Integrator = field(default_factory=Leapfrog)
+
+    def through(
+        self, energy: Energy, theta: Mapping[str, Array], inputs: Array, step: Array, strength: Array, watch: Array
+    ) -> Array:
+        """Positions of a layer that is differentiated step by step."""
+        return positions(energy, self.integrator, theta, inputs, step)[0]
 
 
 @dataclass(frozen=True)

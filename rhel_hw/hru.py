@@ -107,7 +107,13 @@ class Units(ABC):
         """There is none, so nobody asks."""
         raise AssertionError("units do not turn")
 
-    turn = mean_rotation = rotation
+    def turn(self, q: Array, p: Array, prepared: Values, time: Array) -> tuple[Array, Array]:
+        """Nor here."""
+        raise AssertionError("units do not turn")
+
+    def mean_rotation(self, q: Array, p: Array, prepared: Values, values: Values, time: Array) -> Array:
+        """Nor here."""
+        raise AssertionError("units do not turn")
 
 
 @dataclass(frozen=True)

@@ -187,22 +187,32 @@ def echo(
 
 
 class Excursion(NamedTuple):
-    """How far echoes stray, beside how far the state moves by itself; (2,) each: positions, momenta."""
+    """How far echoes stray, beside how far the state moves by itself; (2,) each: positions, momenta.
+
+    All are root mean squares over time, coordinates and lanes.
+    """
 
     spread: Array
-    """Standard deviation over time of the state, root mean square over coordinates and lanes."""
+    """Standard deviation over time of an echo that is not nudged."""
     displacement: Array
-    """Root mean square of half the distance between two echoes of opposite strength."""
+    """Half the distance between two echoes of opposite strength: what is odd in the strength."""
+    bend: Array
+    """Distance of their middle from the echo that is not nudged: what is even in it, nothing in a linear circuit."""
+    missed: Array
+    """Distance of that echo's positions from those of the free run, (): nothing but round-off in a lossless circuit."""
 
 
 def excursion(
     energy: Energy, integrator: Integrator, operation: Operation, theta: Theta, inputs: Array, final: State,
-    nudges: Nudges, step: Array, strength: Array,
+    nudges: Nudges, step: Array, strength: Array, path: Array | None = None,
 ) -> Excursion:  # fmt: skip
-    """Pilot echoes of ± `strength` that only watch how far they go."""
+    """Pilot echoes of ± `strength` and of none that only watch how far they go.
+
+    `path` are positions at the end of every step of the free run, from rest; what is missed is NaN without them.
+    """
     theta, parity = _conjugated(energy, operation, theta, inputs.dtype)
     prepared = energy.prepare(theta)
-    sizes = strength * jnp.asarray([1.0, -1.0], inputs.dtype)[:, None]
+    sizes = strength * jnp.asarray([1.0, -1.0, 0.0], inputs.dtype)[:, None]
     steps = len(inputs)
 
     def advance(carry: Any, _: None) -> Any:
@@ -210,22 +220,28 @@ def excursion(
         q, p, _inside = integrator.step(
             energy, state[0], state[1], prepared, (parity * inputs[i])[:, None], operation.time * step
         )
-        middle = [(x[:, 0] + x[:, 1]) / 2 for x in (q, p)]
-        apart = [((x[:, 0] - x[:, 1]) / 2) ** 2 for x in (q, p)]
-        sums = jax.tree.map(jnp.add, sums, [middle, [m**2 for m in middle], apart])
+        seen = [
+            [x[:, 2] for x in (q, p)],
+            [x[:, 2] ** 2 for x in (q, p)],
+            [((x[:, 0] - x[:, 1]) / 2) ** 2 for x in (q, p)],
+            [((x[:, 0] - x[:, 2] + x[:, 1] - x[:, 2]) / 2) ** 2 for x in (q, p)],
+            [] if path is None else [(q[:, 2] - jnp.where(i > 0, path[i - 1], 0.0)) ** 2],
+        ]
+        sums = jax.tree.map(jnp.add, sums, seen)
         state = (q, p)
         if nudges.every:  # the state 0, which closes the echo, is no longer nudged, but that moves nothing here
             state = _nudged(state, sizes, nudges.of(state, i - 1))
         return (i - 1, state, sums), None
 
-    q, p = _copies(final, 2)
+    q, p = _copies(final, 3)
     turned = (q, operation.flip * p)
     turned = _nudged(turned, sizes, nudges.first(turned))
-    sums = [[jnp.zeros_like(q[:, 0])] * 2] * 3
-    (_, _, (mean, square, apart)), _ = jax.lax.scan(advance, (jnp.asarray(steps - 1), turned, sums), None, steps)
-    variances = [s / steps - (m / steps) ** 2 for m, s in zip(mean, square, strict=True)]
-    both = (variances, [a / steps for a in apart])
-    return Excursion(*(jnp.sqrt(jnp.stack([jnp.mean(jnp.maximum(x, 0)) for x in pair])) for pair in both))
+    sums = [[jnp.zeros_like(q[:, 0])] * 2] * 4 + [[jnp.zeros_like(q[:, 0])] * (path is not None)]
+    (_, _, sums), _ = jax.lax.scan(advance, (jnp.asarray(steps - 1), turned, sums), None, steps)
+    mean, square, *others = jax.tree.map(lambda x: x / steps, sums)
+    variances = [jnp.maximum(s - m**2, 0) for m, s in zip(mean, square, strict=True)]
+    spread, apart, bent = (jnp.sqrt(jnp.stack([jnp.mean(x) for x in pair])) for pair in (variances, *others[:2]))
+    return Excursion(spread, apart, bent, jnp.nan if path is None else jnp.sqrt(jnp.mean(others[2][0])))
 
 
 def _halves(integrator: Integrator) -> list[float]:

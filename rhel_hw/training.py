@@ -6,13 +6,11 @@ circuit (`rhel_hw.problem.OnProblem`) or a bench (`rhel_hw.learner.OnBench`).
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from io import BytesIO
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -24,8 +22,9 @@ import optax
 
 from circuits import Design
 from devices import ArgumentError, refuse_unless_positive
+from rhel_hw import checkpoints
 from rhel_hw.bench import Limits
-from rhel_hw.files import refuse_unwritable, write_atomically
+from rhel_hw.files import refuse_unwritable
 
 Array = Any
 Theta = Mapping[str, Array]
@@ -34,8 +33,6 @@ Report = Callable[[int, int, float], None]
 
 DIVERGED = 1e4
 """Loss over the first one from which training counts as diverged."""
-VERSION = 1
-"""Of checkpoints."""
 
 
 class Found(NamedTuple):
@@ -281,10 +278,7 @@ class _Moves:
 
 
 def _save(path: Path, fingerprint: str, progress: _Progress, state: Mapping[str, Any]) -> None:
-    arrays = jax.tree.leaves((progress.free, progress.optimiser, dict(progress.theta), dict(progress.best)))
     document = {
-        "version": VERSION,
-        "fingerprint": fingerprint,
         "losses": progress.losses,
         "passes": progress.passes,
         "device_seconds": progress.device_seconds,
@@ -292,27 +286,12 @@ def _save(path: Path, fingerprint: str, progress: _Progress, state: Mapping[str,
         "frozen": progress.frozen,
         "measure": dict(state),
     }
-    stream, named = BytesIO(), {f"a{i}": np.asarray(x) for i, x in enumerate(arrays)}
-    np.savez(stream, document=np.array(json.dumps(document)), **named)  # type: ignore[arg-type]
-    write_atomically(path, lambda file: file.write(stream.getvalue()))
+    checkpoints.save(path, fingerprint, document, _arrays(progress))
 
 
 def _load(path: Path, fingerprint: str, like: _Progress) -> tuple[_Progress, Mapping[str, Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            document = json.loads(str(file["document"]))
-            arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
-    except Exception as problem:  # NumPy raises many kinds for files that are none of its own
-        raise ArgumentError(
-            f"Argument `checkpoint` must be one of rhel-hw, but {path} cannot be read ({type(problem).__name__})"
-        ) from None
-    if document.get("version") != VERSION or document.get("fingerprint") != fingerprint:
-        raise ArgumentError(
-            f"Argument `checkpoint` must belong to this training, but {path} is of another design, profile or "
-            "settings: name another file, or remove it"
-        )
-    shape = (like.free, like.optimiser, dict(like.theta), dict(like.best))
-    free, optimiser, theta, best = jax.tree.unflatten(jax.tree.structure(shape), [jnp.asarray(x) for x in arrays])
+    document, arrays = checkpoints.load(path, fingerprint, _arrays(like), "design, profile or settings")
+    free, optimiser, theta, best = arrays
     progress = _Progress(
         free,
         optimiser,
@@ -325,3 +304,7 @@ def _load(path: Path, fingerprint: str, like: _Progress) -> tuple[_Progress, Map
         tuple(document["frozen"]),
     )
     return progress, document["measure"]
+
+
+def _arrays(progress: _Progress) -> tuple[Any, ...]:
+    return progress.free, progress.optimiser, dict(progress.theta), dict(progress.best)

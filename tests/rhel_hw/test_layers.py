@@ -10,9 +10,10 @@ import pytest
 from circuits.generators import ladder
 from rhel_hw import Leapfrog, MomentumFlip, Richardson, SignFlip
 from rhel_hw.hru import LinearUnits, NonlinearUnits
-from rhel_hw.layers import Echoes, echoed, positions
+from rhel_hw.layers import WATCHED, Echoes, echoed, positions
 
 ONE = jnp.ones(())
+UNWATCHED = jnp.zeros(WATCHED)
 STEPS, BATCH = 50, 3
 
 
@@ -82,7 +83,7 @@ def test_stacks_learn_by_echoes_what_backpropagation_says(kinds, operation):
     how = Echoes(Richardson(), operation)
 
     def by_echoes(energy, theta, inputs, strength):
-        return echoed(energy, how, theta, inputs, 0.3 * ONE, strength)
+        return echoed(energy, how, theta, inputs, 0.3 * ONE, strength, UNWATCHED)
 
     def exactly(energy, theta, inputs, _):
         return positions(energy, Leapfrog(), theta, inputs, 0.3 * ONE)[0]
@@ -102,19 +103,29 @@ def test_stacks_learn_by_echoes_what_backpropagation_says(kinds, operation):
 def test_a_watched_layer_tells_how_far_its_echoes_stray():
     """In proportion to the strength, and each for itself."""
     rng = np.random.default_rng(3)
-    energies, thetas, maps = stack((LinearUnits, LinearUnits), rng)
+    energies, thetas, maps = stack((NonlinearUnits, LinearUnits), rng)
     u = jnp.asarray(rng.normal(size=(STEPS, 2, BATCH)))
 
-    def strayed(strengths, how):
-        def layer(energy, theta, inputs, strength):
-            return echoed(energy, how, theta, inputs, ONE, strength)
+    def reports(strengths, how):
+        def by_watch(watch):
+            places = iter(watch)
 
-        return jax.grad(lambda s: loss(energies, layer, thetas, maps, u, s))(strengths)
+            def layer(energy, theta, inputs, strength):
+                return echoed(energy, how, theta, inputs, ONE, strength, next(places))
 
-    strayed = jax.jit(strayed, static_argnums=1)
+            return loss(energies, layer, thetas, maps, u, strengths)
+
+        return jax.grad(by_watch)([UNWATCHED, UNWATCHED])
+
+    reports = jax.jit(reports, static_argnums=1)
     watched = replace(Echoes(), watched=True)
-    first, second = (strayed([jnp.asarray(0.1), jnp.asarray(s)], watched) for s in (0.1, 0.3))
-    assert float(first[0]) > 0
-    assert float(second[1] / first[1]) == pytest.approx(3)
-    assert float(second[0] / first[0]) == pytest.approx(1)
-    assert all(float(x) == 0 for x in strayed([ONE, ONE], Echoes()))
+    first, second = (reports([jnp.asarray(s), jnp.asarray(0.1)], watched) for s in (0.01, 0.03))
+    strayed, bent, missed = (second[0] / first[0]).tolist()
+    assert strayed == pytest.approx(3, rel=1e-3)
+    assert bent == pytest.approx(3, rel=1e-2)  # even over odd in the strength
+    assert missed == 1  # whatever the strength
+    assert np.array_equal(second[1], first[1])
+    assert float(first[0][1]) > 1e-6  # these bend,
+    assert float(first[1][1]) < 1e-12  # and linear ones do not
+    assert float(first[0][2]) < 1e-13
+    assert all(np.all(x == 0) for x in reports([ONE, ONE], Echoes()))

@@ -1,0 +1,44 @@
+"""Where a training stands, as one file that is written whole: arrays, and plain data beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from devices import ArgumentError
+from rhel_hw.files import write_atomically
+
+VERSION = 2
+
+
+def save(path: Path, fingerprint: str, document: Mapping[str, Any], arrays: Any) -> None:
+    """Write a tree of arrays and plain data; `fingerprint` stands for all that must be the same to go on from it."""
+    whole = {"version": VERSION, "fingerprint": fingerprint, **document}
+    stream, named = BytesIO(), {f"a{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(arrays))}
+    np.savez(stream, document=np.array(json.dumps(whole)), **named)  # type: ignore[arg-type]
+    write_atomically(path, lambda file: file.write(stream.getvalue()))
+
+
+def load(path: Path, fingerprint: str, like: Any, what: str) -> tuple[dict[str, Any], Any]:
+    """Plain data and a tree of arrays as `like` is one; refused if it is of another `what`."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            document = json.loads(str(file["document"]))
+            arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
+    except Exception as problem:  # NumPy raises many kinds for files that are none of its own
+        raise ArgumentError(
+            f"Argument `checkpoint` must be one of rhel-hw, but {path} cannot be read ({type(problem).__name__})"
+        ) from None
+    if document.get("version") != VERSION or document.get("fingerprint") != fingerprint:
+        raise ArgumentError(
+            f"Argument `checkpoint` must belong to this training, but {path} is of another {what}: name another file, "
+            "or remove it"
+        )
+    return document, jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(x) for x in arrays])
