@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
+from math import cos, pi
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -86,6 +87,9 @@ class Fitting:
     """Most moves of the parameters."""
     batch: int = 32
     rate: float = 1e-3
+    """Of Adam at the start."""
+    last: float = 1.0
+    """Rate at the end over that at the start; it falls by half a cosine."""
     evaluate: int = 50
     """Moves between evaluations."""
     patience: int = 10
@@ -98,11 +102,16 @@ class Fitting:
     """Whether every evaluation compares gradients by echoes with those of backpropagation."""
 
     def __post_init__(self) -> None:
-        refuse_unless_positive(rate=self.rate)
+        refuse_unless_positive(rate=self.rate, last=self.last)
         for name in ("moves", "batch", "evaluate", "patience", "keep"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ArgumentError(f"Argument `{name}` must be a whole number of at least 1, but is {value!r}")
+
+    def rate_at(self, move: int) -> float:
+        """Of the move after this many."""
+        falling = (1 + cos(pi * min(move / self.moves, 1.0))) / 2
+        return self.rate * (self.last + (1 - self.last) * falling)
 
     def run(
         self,
@@ -254,7 +263,8 @@ class _Desk:
 
     def move(self, state: _State) -> tuple[_State, float]:
         batch, key = self._batch(int(state.made))
-        strengths, rate = jnp.asarray(state.strengths, self.dtype), jnp.asarray(self.fitting.rate, self.dtype)
+        strengths = jnp.asarray(state.strengths, self.dtype)
+        rate = jnp.asarray(self.fitting.rate_at(int(state.made)), self.dtype)
         value, *moved = _move(
             self.model, self.method, state.parameters, state.optimiser, state.memory, batch, strengths, rate, key
         )

@@ -97,6 +97,6 @@ def _better(one: Tuned, other: Tuned) -> Tuned:
     first, second = (np.nan_to_num(e, nan=np.inf) for e in errors)
 
     def chosen(name: str) -> Floats:
-        return np.where(second < first, getattr(other, name), getattr(one, name))
+        return np.asarray(np.where(second < first, getattr(other, name), getattr(one, name)))
 
     return Tuned(chosen("strengths"), chosen("strayed"), chosen("bent"), chosen("missed"), other.pilots)

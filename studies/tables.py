@@ -1,0 +1,282 @@
+"""Tables of accuracies and errors: echo learning beside backpropagation on the same splits, starts and batches.
+
+A cell is a data set, a way to split it and a kind of units. All its runs are made in one process that is bound to one
+core, so that they share compiled programs and give the same numbers however many processes there are. Every run is
+written as soon as it is done, and not made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean, stdev
+from time import perf_counter, sleep
+from typing import Any, Literal
+
+from devices import ArgumentError
+from rhel_hw.data import Series, leaks, load, split
+from rhel_hw.files import folder, write_atomically
+from rhel_hw.recipes import PAPER, SMALL, Recipe
+
+Report = Callable[[int, int], None]
+Method = Literal["rhel", "bptt"]
+
+METHODS: tuple[Method, ...] = ("bptt", "rhel")
+WAIT_S = 0.5
+"""Between looks at what is done."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is trained: on which data, split how, with which units."""
+
+    source: str
+    """Name of a set, or path of a file."""
+    name: str
+    by: str
+    """How it is split: random, groups or given."""
+    units: str
+    recipe: Recipe
+    seeds: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """A name that changes with anything that changes its runs, but for the seeds."""
+        what = json.dumps(asdict(replace(self, seeds=())), sort_keys=True, default=str)
+        return f"{self.name}-{self.by}-{self.units}-{sha256(what.encode()).hexdigest()[:8]}"
+
+    def run_file(self, out: Path, seed: int, method: Method) -> Path:
+        """Where a run is kept."""
+        return out / "runs" / f"{self.key}-{method}-{seed}.json"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A set that a table can have, how it is found, and the splits that make sense."""
+
+    name: str
+    files: tuple[str, ...]
+    """Names of its file; none if it ships."""
+    task: Literal["classification", "regression"]
+    splits: tuple[str, ...]
+
+
+SOURCES = (
+    Source("watch-gestures", ("WatchSPAR_seglearn.npz",), "classification", ("random", "groups")),
+    Source("MotorImagery", ("MotorImagery.npz",), "classification", ("random", "given")),
+    Source("TROIKA_PPG_HR", ("TROIKA_PPG_HR.npz",), "regression", ("random", "groups")),
+)
+"""Of `--full`."""
+SHIPPED = (
+    Source("delayed-recall", (), "classification", ("random",)),
+    Source("pulse-detection", (), "classification", ("random",)),
+    Source("adding", (), "regression", ("random",)),
+)
+"""Of `--quick`, without any file."""
+QUICK_SEEDS, FULL_SEEDS = (0, 1), tuple(range(5))
+
+
+def cells(task: str, size: Literal["quick", "full", "paper"], data: Path | None) -> list[Cell]:
+    """Cells of a table. Quick needs no files; full and paper take from the folder `data` whatever is there."""
+    if size == "quick":
+        found = [(s.name, s, replace(SMALL[s.name], moves=150)) for s in SHIPPED if s.task == task]
+        return [
+            Cell(where, s.name, by, units, recipe, QUICK_SEEDS)
+            for where, s, recipe in found
+            for by in s.splits
+            for units in ("linear", "nonlinear")
+        ]
+    if data is None or not data.is_dir():
+        raise ArgumentError(f"Argument `--data` must be a folder with sets of series for --{size}, but is {data}")
+    if size == "paper":
+        endings = (".npz", "_TRAIN.ts", "_TRAIN.arff", ".ts", ".arff")
+        kinds = {"PPG-DaLiA": "regression"}
+        listed = [
+            (next((data / f"{n}{e}" for e in endings if (data / f"{n}{e}").is_file()), None), n, recipe)
+            for n, recipe in PAPER.items()
+            if kinds.get(n, "classification") == task
+        ]
+        found = [(str(p), Source(n, (), "classification", ("random",)), recipe) for p, n, recipe in listed if p]
+    else:
+        found = [
+            (str(data / file), s, SMALL[s.name])
+            for s in SOURCES
+            for file in s.files
+            if s.task == task and (data / file).is_file()
+        ]
+    if not found:
+        wanted = PAPER if size == "paper" else [f for s in SOURCES if s.task == task for f in s.files]
+        raise ArgumentError(
+            f"Argument `--data` must be a folder with at least one of {', '.join(wanted)}, but {data} has none"
+        )
+    return [
+        Cell(where, s.name, by, units, recipe, FULL_SEEDS)
+        for where, s, recipe in found
+        for by in s.splits
+        for units in ("linear", "nonlinear")
+    ]
+
+
+# Runs -------------------------------------------------------------------------------------------------------------
+
+
+def run(chosen: Sequence[Cell], out: Path, *, workers: int = 2, report: Report | None = None) -> dict[str, Any]:
+    """Make all runs that are not there yet, and the table of all."""
+    folder(out / "runs")
+    files = [c.run_file(out, seed, m) for c in chosen for seed in c.seeds for m in METHODS]
+    context = get_context("spawn")
+    numbers = context.Value("i", 0)
+    began = perf_counter()
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_bind, initargs=(numbers,)) as pool:
+        pending = {pool.submit(_cell, cell, out) for cell in chosen}
+        while pending:
+            done = {f for f in pending if f.done()}
+            for future in done:
+                future.result()
+            pending -= done
+            if report:
+                report(sum(f.exists() for f in files), len(files))
+            if pending:
+                sleep(WAIT_S)
+    return {**table(chosen, out), "seconds": perf_counter() - began, "date": date.today().isoformat()}
+
+
+def _bind(numbers: Any) -> None:
+    """Bind a worker to a core of its own, before any library asks how many there are."""
+    with numbers.get_lock():
+        number, numbers.value = numbers.value, numbers.value + 1
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
+    os.environ["JAX_ENABLE_X64"] = "true"
+
+
+def _cell(cell: Cell, out: Path) -> None:
+    """All runs of a cell: for every seed both methods on one split, from one start, with one order of batches."""
+    prepared = cell.recipe.prepare(load(cell.source))
+    for seed in cell.seeds:
+        missing: list[Method] = [m for m in METHODS if not cell.run_file(out, seed, m).exists()]
+        for method in missing:
+            found = one_run(cell, prepared, seed, method)
+            text = json.dumps(found, indent=1, allow_nan=True).encode()
+            write_atomically(cell.run_file(out, seed, method), lambda stream, text=text: stream.write(text))
+
+
+def one_run(cell: Cell, prepared: Series, seed: int, method: Method) -> dict[str, Any]:
+    """Train once, and say how it went."""
+    from rhel_hw.baselines import ThroughTime
+    from rhel_hw.fitting import EchoChaining
+
+    found = split(prepared, seed, by=cell.by)  # type: ignore[arg-type]
+    parts, scaling = cell.recipe.parts(prepared, found)
+    learning = EchoChaining() if method == "rhel" else ThroughTime()
+    fitted = cell.recipe.fitting(seed=seed, compared=True).run(cell.recipe.model(prepared, cell.units), parts, learning)
+    scores = dict(fitted.test)
+    if scaling.target_deviation is not None:
+        scores["rms"] = scores["loss"] ** 0.5 * float(scaling.target_deviation[0])
+    cosines = [row["cosine"] for row in fitted.history if "cosine" in row]
+    document: dict[str, Any] = {
+        "seed": seed,
+        "scores": scores,
+        "seconds": fitted.seconds,
+        "moves": fitted.history[-1]["move"],
+        "ended": fitted.ended,
+        "cosines": cosines,
+    }
+    if method == "bptt":  # what depends on the split alone is told once
+        from studies.reference_models import Part, baselines
+
+        given = [Part(p.x, p.y, p.lengths) for p in (parts.train, parts.validation, parts.test)]
+        known = baselines(*given, len(prepared.classes) or None)
+        document["baselines"] = {name: dict(score.metrics) for name, score in known.items()}
+        document["leaks"] = list(leaks(prepared, found))
+        document["counts"] = [p.count for p in (parts.train, parts.validation, parts.test)]
+        document["series"] = str(prepared)
+    return document
+
+
+# The table ----------------------------------------------------------------------------------------------------------
+
+
+def table(chosen: Sequence[Cell], out: Path) -> dict[str, Any]:
+    """Rows of cells whose runs are all there."""
+    rows = []
+    for cell in chosen:
+        runs = {m: [_read(cell.run_file(out, seed, m)) for seed in cell.seeds] for m in METHODS}
+        if any(r is None for found in runs.values() for r in found):
+            continue
+        rows.append(row(cell, runs))
+    return {"rows": rows, "cells": len(chosen)}
+
+
+def row(cell: Cell, runs: dict[Method, list[Any]]) -> dict[str, Any]:
+    """Means and deviations over seeds, the mean distance of pairs, and cosines between gradients during training."""
+    metric = "accuracy" if "accuracy" in runs["bptt"][0]["scores"] else "loss"
+    values = {m: [r["scores"][metric] for r in found] for m, found in runs.items()}
+    apart = fmean(abs(a - b) for a, b in zip(values["rhel"], values["bptt"], strict=True))
+    cosines = [x for r in runs["rhel"] for x in r["cosines"]]
+    first = runs["bptt"][0]
+    names = list(first["baselines"])
+    measure = "accuracy" if metric == "accuracy" else "mse_normalised"
+    return {
+        "data": cell.name,
+        "series": first["series"],
+        "split": cell.by,
+        "units": cell.units,
+        "seeds": list(cell.seeds),
+        "metric": "accuracy" if metric == "accuracy" else "mean square over the variance",
+        **{m: _mean(v) for m, v in values.items()},
+        **({f"{m}_rms": _mean([r["scores"]["rms"] for r in runs[m]]) for m in METHODS} if metric == "loss" else {}),
+        "apart": apart,
+        "within_one_deviation": apart <= _mean(values["bptt"])[1],
+        "cosine_least": min(cosines),
+        "cosine_median": sorted(cosines)[len(cosines) // 2],
+        "baselines": {n: _mean([r["baselines"][n][measure] for r in runs["bptt"]]) for n in names},
+        "leaks": first["leaks"],
+        "longest_s": max(r["seconds"] for found in runs.values() for r in found),
+        "seconds": {m: fmean(r["seconds"] for r in runs[m]) for m in METHODS},
+    }
+
+
+def _mean(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation."""
+    return fmean(values), stdev(values) if len(values) > 1 else 0.0
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def lines(document: dict[str, Any]) -> list[str]:
+    """The table as Markdown."""
+    rows = document["rows"]
+    text = [
+        "| data | split | units | BPTT | RHEL | mean of pairs' distances | cosine, least (median) | longest run |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        (a, b), (c, d) = r["bptt"], r["rhel"]
+        verdict = "≤" if r["within_one_deviation"] else ">"
+        text.append(
+            f"| {r['data']} | {r['split']} | {r['units']} | {a:.3f} ± {b:.3f} | {c:.3f} ± {d:.3f} "
+            f"| {r['apart']:.3f} ({verdict} {b:.3f}) | {r['cosine_least']:.5f} ({r['cosine_median']:.7f}) "
+            f"| {r['longest_s']:.0f} s |"
+        )
+    text += ["", "| data | split | baseline | |", "|---|---|---|---|"]
+    seen: set[tuple[str, str]] = set()
+    for r in rows:
+        if (r["data"], r["split"]) in seen:
+            continue
+        seen.add((r["data"], r["split"]))
+        for name, (mean, deviation) in r["baselines"].items():
+            text.append(f"| {r['data']} | {r['split']} | {name} | {mean:.3f} ± {deviation:.3f} |")
+    notes = dict.fromkeys((r["data"], r["split"], leak) for r in rows for leak in r["leaks"])
+    text += ["", *(f"- {data}, split {by}: {leak}" for data, by, leak in notes)] if notes else []
+    return text
