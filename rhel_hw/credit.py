@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from circuits.operators import Reader
 from rhel_hw.operations import Operation
@@ -84,18 +85,42 @@ def credit(
         chips: side by side.
     """
     batched = any(jnp.ndim(v) == 2 for v in theta.values())
-    rows = max(1, min(steps, CHUNK // (energy.size * len(coefficients) * chips)))
+    rows = _rows(energy, steps, len(coefficients) * chips)
     total: dict[str, Array] | None = None
     theta = dict(theta)
     for begin in range(0, steps, rows):
-        found = samples(slice(begin, begin + rows))
-        piece = Samples(*(_padded(x, rows + (x is found.momenta)) for x in found))
+        piece = _piece(samples, begin, rows)
         live = np.arange(rows) < steps - begin
         total = _added(total, energy, operation, energy.moved_by(keys), targets, theta, piece, step, coefficients, live)
     assert total is not None  # there is at least one step
     total = total if batched else {k: v[:, None] if v.ndim == 1 else v for k, v in total.items()}
     by_theta = to_parameters(energy, operation, theta, total)
     return {k: by_theta[k] for k in keys}
+
+
+def input_slopes(
+    energy: Energy, operation: Operation, theta: Theta, targets: Reader, samples: Callable[[slice], Samples],
+    steps: int, step: float,
+) -> NDArray[np.float64]:  # fmt: skip
+    """∂h/∂u at every step of every run of one chip, in the order of the samples: (steps, m, runs)."""
+    found = []
+    runs = samples(slice(0, 1)).kicks.shape[2]
+    rows = _rows(energy, steps, runs)
+    for begin in range(0, steps, rows):
+        piece = _slopes(energy, operation, targets, dict(theta), _piece(samples, begin, rows), step)
+        found.append(np.asarray(piece)[: steps - begin])
+    return np.concatenate(found)
+
+
+def _rows(energy: Energy, steps: int, lanes: int) -> int:
+    """Steps that are looked at in one go."""
+    return max(1, min(steps, CHUNK // (energy.size * lanes)))
+
+
+def _piece(samples: Callable[[slice], Samples], begin: int, rows: int) -> Samples:
+    """So many steps, padded at the end of the record."""
+    found = samples(slice(begin, begin + rows))
+    return Samples(*(_padded(x, rows + (x is found.momenta)) for x in found))
 
 
 def _padded(x: Array, rows: int) -> Array:
@@ -108,27 +133,51 @@ def _added(
     theta: Theta, samples: Samples, step: Array, coefficients: Array, live: Array,
 ) -> dict[str, Array]:  # fmt: skip
     """Derivatives of the weighted energy of some steps by the wanted weights, added to what there is."""
-    if operation.conjugates:
-        theta = {k: energy.theta_parity.get(k, 1.0) * v for k, v in theta.items()} if energy.theta_parity else theta
-    prepared = energy.prepare(theta)
+    theta = _conjugated(energy, operation, theta)
     weights = {k: v for k, v in energy.weights(theta).items() if k in wanted}
+    energies, u = _energies(energy, operation, targets, theta, samples, step)
+    weight = (live[:, None] * coefficients)[:, :, None]
+    slopes: dict[str, Array] = jax.grad(lambda weights: jnp.sum(weight * energies(weights, u)))(weights)
+    return slopes if total is None else {k: total[k] + v for k, v in slopes.items()}
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _slopes(
+    energy: Energy, operation: Operation, targets: Reader, theta: Theta, samples: Samples, step: Array
+) -> Array:
+    """∂h/∂u of some steps, (steps, m, runs)."""
+    theta = _conjugated(energy, operation, theta)
+    energies, u = _energies(energy, operation, targets, theta, samples, step)
+    slopes = jax.grad(lambda u: jnp.sum(energies({}, u)))(u)
+    return jnp.moveaxis(slopes, 1, 0)[..., 0]
+
+
+def _conjugated(energy: Energy, operation: Operation, theta: Theta) -> Theta:
+    """Parameters as the echo has them."""
+    if not operation.conjugates or not energy.theta_parity:
+        return theta
+    return {k: energy.theta_parity.get(k, 1.0) * v for k, v in theta.items()}
+
+
+def _energies(
+    energy: Energy, operation: Operation, targets: Reader, theta: Theta, samples: Samples, step: Array
+) -> tuple[Callable[[Theta, Array], Array], Array]:
+    """H of every step, (steps, runs, chips), as a function of weights and inputs (m, steps, runs, chips)."""
+    prepared = energy.prepare(theta)
     q, p, nudges, u = (jnp.moveaxis(x, 0, 1) for x in samples)
     starts, ends = p[:, :-1] + targets.transpose(nudges), p[:, 1:]
-    u = jnp.broadcast_to(u, (u.shape[0], *q.shape[1:]))
-    weight = (live[:, None] * coefficients)[:, :, None]
     length = operation.time * step
 
-    def action(weights: Theta) -> Array:
+    def energies(weights: Theta, u: Array) -> Array:
         values = prepared.using(weights)
         total = energy.potential(q, values, u)
         total = total + (energy.kinetic(starts, values, u) + energy.kinetic(ends, values, u)) / 2
         if energy.turning:
             for state in _before_turns(energy, prepared, q, starts, ends, length / 2):
                 total = total + energy.mean_rotation(*state, prepared, values, length / 2) / 2
-        return jnp.sum(weight * total)
+        return total
 
-    slopes: dict[str, Array] = jax.grad(action)(weights)
-    return slopes if total is None else {k: total[k] + v for k, v in slopes.items()}
+    return energies, jnp.broadcast_to(u, (u.shape[0], *q.shape[1:]))
 
 
 def _before_turns(

@@ -43,3 +43,8 @@ def write_atomically(path: Path, write: Callable[[Any], object]) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return path
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text, whole or not at all."""
+    return write_atomically(path, lambda stream: stream.write(text.encode()))

@@ -11,7 +11,6 @@ import io
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from hashlib import sha256
 from math import cos, pi
 from pathlib import Path
@@ -28,10 +27,11 @@ from rhel_hw import checkpoints
 from rhel_hw.baselines import ThroughTime
 from rhel_hw.data import Series
 from rhel_hw.events import event_file
-from rhel_hw.files import folder, write_atomically
+from rhel_hw.files import folder, write_atomically, write_text
 from rhel_hw.hssm import HSSM
 from rhel_hw.layers import Echoes, Method
-from rhel_hw.objectives import Batch, gradient, loss, objective, recurrent_cosines, watching
+from rhel_hw.objectives import Batch, for_model, gradient, loss, objective, recurrent_cosines, watching
+from rhel_hw.problem import Program
 from rhel_hw.strengths import tuned
 
 Array = Any
@@ -156,6 +156,7 @@ class Fitting:
         return Fitted(
             model, state.best, state.best_memory, tuple(history), scores, ended,
             earlier + time.perf_counter() - began, np.asarray(state.strengths, float),
+            model.saturated,
         )  # fmt: skip
 
     def _ended(self, state: _State, history: list[dict[str, Any]]) -> str:
@@ -178,7 +179,7 @@ class Fitting:
             (row["move"], row["seconds"], {k: v for k, v in row.items() if k not in ("move", "seconds")})
             for row in history
         ]
-        write_atomically(place.with_name(CURVES), lambda file: file.write(text.getvalue().encode()))
+        write_text(place.with_name(CURVES), text.getvalue())
         write_atomically(place.with_name(EVENTS), lambda file: file.write(event_file(rows)))
         checkpoints.save(place, fingerprint, {"history": history, "seconds": seconds}, tuple(state))
 
@@ -200,6 +201,8 @@ class Fitted:
     """Wall clock, with what went before a kill."""
     strengths: NDArray[np.float64]
     """Of nudges at the end."""
+    saturated: Mapping[str, int] = field(default_factory=dict)
+    """How many values were beyond a converter's range, by block and name, if there are benches in the model."""
 
     @property
     def cosine(self) -> float:
@@ -319,7 +322,16 @@ class _Desk:
         return recurrent_cosines(ours, theirs)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+def program(model: HSSM, method: Method, batch: Batch) -> Program:
+    """One move from the start, as a compiled function and what it is called with."""
+    dtype = batch.x.dtype
+    start, rate = model.start(0, dtype), jnp.asarray(1e-3, dtype)
+    adam, memory = optax.scale_by_adam().init(start), model.memory(dtype)
+    given = (model, method, start, adam, memory, batch, model.strengths(1.0, dtype), rate, jax.random.key(0))
+    return Program(_move.compiled, given)
+
+
+@for_model(0, 1)
 def _move(
     model: HSSM, method: Method, parameters: Any, optimiser: Any, memory: Any, batch: Batch, strengths: Array,
     rate: Array, key: Array,
@@ -352,7 +364,7 @@ def predictions(model: HSSM, parameters: Any, memory: Any, series: Series, batch
     return np.concatenate(found)[: series.count]
 
 
-@partial(jax.jit, static_argnums=0)
+@for_model(0)
 def _outputs(model: HSSM, parameters: Any, memory: Any, batch: Batch) -> Array:
     strengths = model.strengths(1.0, batch.x.dtype)
     return model(parameters, batch.x, ThroughTime(), strengths, memory=memory, mask=batch.mask)[0]

@@ -73,6 +73,17 @@ class HSSM:
         """Number of blocks."""
         return len(self.recurrences)
 
+    @property
+    def traced(self) -> bool:
+        """Whether programs of it can be compiled; not with a bench in it."""
+        return all(r.traced for r in self.recurrences)
+
+    @property
+    def saturated(self) -> dict[str, int]:
+        """How many values were beyond the range of a bench's converters so far, by block and name."""
+        found = ((i, getattr(r, "saturated", {})) for i, r in enumerate(self.recurrences, 1))
+        return {f"block {i}: {name}": count for i, counts in found for name, count in counts.items()}
+
     def start(self, seed: int, dtype: Any = np.float32) -> dict[str, Any]:
         """Parameters at the start of training; the same numbers in every precision."""
         rng = np.random.default_rng([seed, 0x4853534D])

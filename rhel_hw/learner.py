@@ -21,7 +21,7 @@ from circuits.state import encode
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.bench import Bench, Description, Kind, Limits, Record, Shot
 from rhel_hw.choices import PILOTS, Choices, next_strength
-from rhel_hw.credit import Samples, credit
+from rhel_hw.credit import Samples, credit, input_slopes
 from rhel_hw.lessons import Lesson
 from rhel_hw.losses import targets_of
 from rhel_hw.operations import Hold, MomentumFlip, Operation, SignFlip
@@ -261,14 +261,21 @@ class Session:
     def free(self, echoes: int | None = None) -> Free:
         """Free passes of all stimuli and shots; as many times over as there will be echoes, if each has its own."""
         count = len(self.learner.stencil.points) if echoes is None else echoes
-        repeats = self.learner.shots * (count if self._repeated else 1)
+        repeats = self.repeats(count)
+        return Free(*self._errors(self.responses(repeats), repeats))
+
+    def repeats(self, echoes: int) -> int:
+        """How many times every stimulus is played before so many echoes."""
+        return self.learner.shots * (echoes if self._repeated else 1)
+
+    def responses(self, repeats: int) -> Mapping[str, Floats]:
+        """What targets do in free passes of all stimuli, so many times over; by channel, (steps, runs, chips)."""
         drive = {k: np.tile(v, (1, repeats)) for k, v in self.lesson.drive.items()}
         runs = repeats * self.lesson.stimuli
         # A shot learns the number of its runs from its waveforms, silent ones if there are no others.
         nudge = {} if drive else {t: np.zeros((self.lesson.steps, runs)) for t in self.lesson.targets}
         targets = tuple(f"target.{t}" for t in self.lesson.targets)
-        record = self._run(Shot(self.lesson.steps, drive, nudge, self.lesson.start, hold=True, channels=targets))
-        return Free(*self._errors(record, repeats))
+        return self._run(Shot(self.lesson.steps, drive, nudge, self.lesson.start, hold=True, channels=targets))
 
     def echoes(self, free: Free, points: tuple[float, ...], strength: float) -> Echoes:
         """Echoes of all strengths in `points`, in units of `strength`, after free passes."""
@@ -345,6 +352,23 @@ class Session:
             entry = design.parameters.entries[name]
             by_theta[entry.key] = by_theta[entry.key].at[entry.index].set(0.0)
         return by_theta
+
+    def by_inputs(self, echoes: Echoes, strength: float) -> Array:
+        """dL/du from echoes of the stencil, by the inputs of the energy in the order of the free pass.
+
+        (steps, m, stimuli), of one chip; the mean over shots.
+        """
+        shots, stimuli, weights = self.learner.shots, self.lesson.stimuli, self.learner.stencil.weights
+        theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
+        slopes = input_slopes(
+            self.design.hamiltonian, self.operation, theta, targets_of(self.design), self._samples(echoes),
+            len(echoes.nudges), self.design.step,
+        )  # fmt: skip
+        coefficients = np.repeat([*weights, *(-w for w in weights)], shots) / (shots * strength)
+        steps, width, _ = slopes.shape
+        found = np.einsum("kmes,e->kms", slopes.reshape(steps, width, -1, stimuli), coefficients)
+        parity = self.design.hamiltonian.input_parity if self.operation.conjugates else np.ones(width)
+        return -self.operation.time * self.design.step * np.asarray(parity)[:, None] * found[::-1]
 
     def _samples(self, echoes: Echoes) -> Callable[[slice], Samples]:
         """What some steps of the echoes looked like; what no channel shows is zero."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -41,6 +41,23 @@ class Batch(NamedTuple):
         return cls(jnp.asarray(np.moveaxis(series.x[index], 0, 1), dtype), jnp.asarray(y), mask)
 
 
+def for_model(*static: int) -> Callable[[Any], Any]:
+    """Compile a function of a model, with these arguments static; one with a bench in it runs as it is."""
+
+    def decorate(function: Any) -> Any:
+        compiled = jax.jit(function, static_argnums=static)
+
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            (model,) = (x for x in arguments if isinstance(x, HSSM))
+            return (compiled if model.traced else function)(*arguments)
+
+        call.compiled = compiled  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
 def loss(outputs: Array, y: Array) -> Array:
     """Of every series, (batch,): cross-entropy of labels, mean square of values."""
     if jnp.issubdtype(y.dtype, jnp.integer):
@@ -59,7 +76,7 @@ def objective(
     return jnp.mean(loss(outputs, batch.y)), memory
 
 
-@partial(jax.jit, static_argnums=(1, 2))
+@for_model(1, 2)
 def gradient(
     parameters: Parameters, model: HSSM, method: Method, batch: Batch, strengths: Array, memory: Any, key: Array
 ) -> tuple[Array, Any]:
@@ -70,7 +87,7 @@ def gradient(
     return value, by
 
 
-@partial(jax.jit, static_argnums=(1, 2))
+@for_model(1, 2)
 def watching(
     parameters: Parameters, model: HSSM, watched: Method, batch: Batch, strengths: Array, memory: Any, key: Array
 ) -> Array:

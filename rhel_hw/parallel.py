@@ -24,16 +24,25 @@ Array = Any
 State = tuple[Array, Array]
 Theta = Mapping[str, Array]
 
-FEWEST_STEPS = 256
-"""From here on blocks were measured to be faster, `rhel-hw benchmark scan`,"""
-MOST_LANES = 512
-"""as long as a step has no more numbers than this: units × batch."""
+FEWEST_STEPS, MOST_LANES = 4096, 64
+"""Blocks were measured to be faster in free passes of at least so many steps, if a step has no more numbers than this:
+units × batch (`rhel-hw benchmark scan`)."""
+FEWEST_ECHO_STEPS, MOST_ECHO_LANES = 4096, 32
+"""The same of echoes."""
 
 
-def pays(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
-    """Whether blocks are possible here, and were measured to be faster than a loop over the steps."""
-    possible = isinstance(energy, LinearUnits) and isinstance(integrator, Leapfrog)
-    return possible and steps >= FEWEST_STEPS and energy.size * batch <= MOST_LANES
+def pays_free(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
+    """Whether a free pass by blocks is possible here, and was measured to be faster than a loop over the steps."""
+    return _possible(energy, integrator) and steps >= FEWEST_STEPS and energy.size * batch <= MOST_LANES
+
+
+def pays_echo(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
+    """The same of echoes."""
+    return _possible(energy, integrator) and steps >= FEWEST_ECHO_STEPS and energy.size * batch <= MOST_ECHO_LANES
+
+
+def _possible(energy: Energy, integrator: Integrator) -> bool:
+    return isinstance(energy, LinearUnits) and isinstance(integrator, Leapfrog)
 
 
 def positions(theta: Theta, inputs: Array, step: Array) -> tuple[Array, State]:

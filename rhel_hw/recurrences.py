@@ -5,15 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from circuits import Design
-from circuits.operators import Reader
+from circuits.state import encode
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.hru import DELTA, GAIN, STIFFNESS, LinearUnits, NonlinearUnits
 from rhel_hw.layers import Method
@@ -30,8 +29,10 @@ SMALLEST_GAIN = 0.05
 class Recurrence(ABC):
     """What turns inputs (steps, m, batch) into outputs (steps, k, batch); training may move its parameters freely."""
 
-    biased = False
+    biased: ClassVar[bool] = False
     """Whether its inputs have a bias of their own."""
+    traced: ClassVar[bool] = True
+    """Whether it can be part of a compiled program."""
 
     @property
     @abstractmethod
@@ -137,9 +138,10 @@ class NonlinearRow(_Units):
 
 @dataclass(frozen=True, eq=False)
 class Circuit(Recurrence):
-    """A compiled circuit: what goes in are its drives, what comes out are the positions of its targets.
+    """A compiled circuit from rest: what goes in are its drives, what comes out are the positions of its targets.
 
-    Both are in the design's own units; inputs are multiplied by `amplitude` on their way in, and outputs divided by it.
+    Both are numbers in the design's own units; inputs are multiplied by `amplitude` on their way in, and outputs
+    divided by it. With a bench (`rhel_hw.bench_recurrence`) it is the same to a model.
     """
 
     design: Design
@@ -150,38 +152,69 @@ class Circuit(Recurrence):
         if self.design.hamiltonian.lossy:
             raise ArgumentError(
                 f"A circuit in a model must be without loss, but has {', '.join(self.design.hamiltonian.lossy)}: an "
-                "echo does not retrace what is lost; use a bench"
+                "echo does not retrace what is lost; put it on a bench"
             )
-        if not self.inputs:
-            raise ArgumentError("Argument `design` must have drives, but has none: nothing goes in")
+        wired(self.design)
 
     @property
     def inputs(self) -> int:
-        """Its drives, as the energy has them."""
-        return self.design.hamiltonian.inputs
+        """Its drives."""
+        return len(self.design.netlist.drives)
 
     @property
     def outputs(self) -> int:
         """Its targets."""
-        return self.reader.rows
-
-    @cached_property
-    def reader(self) -> Reader:
-        """Reads targets."""
-        return targets_of(self.design)
+        return len(self.design.netlist.targets)
 
     def start(self, rng: np.random.Generator) -> dict[str, Any]:
         """As the design has them."""
-        return {k: np.asarray(v) for k, v in self.design.parameters.free(self.design.theta()).items()}
-
-    def theta(self, raw: Raw, dtype: Any) -> dict[str, Array]:
-        """Parameters of the energy from free ones."""
-        nominal = {k: jnp.asarray(v, dtype) for k, v in self.design.theta().items()}
-        return {k: v.astype(dtype) for k, v in self.design.parameters.bind(raw, nominal).items()}
+        return free_parameters(self.design)
 
     def __call__(self, raw: Raw, u: Array, method: Method, strength: Array, watch: Array) -> Array:
         """Run it from rest."""
-        theta, step = self.theta(raw, u.dtype), jnp.asarray(self.design.step, u.dtype)
-        q = method.through(self.design.hamiltonian, theta, self.amplitude * u, step, strength, watch)
-        read = self.reader(jnp.moveaxis(q, 1, 0))
-        return jnp.moveaxis(read, 0, 1) / self.amplitude
+        design, dtype = self.design, u.dtype
+        inputs = encode(design, waveforms(design, self.amplitude * u)).astype(dtype)
+        theta = {k: v.astype(dtype) for k, v in bound_parameters(design, raw).items()}
+        step = jnp.asarray(design.step, dtype)
+        q = method.through(design.hamiltonian, theta, inputs, step, strength, watch)
+        read = targets_of(design)(jnp.moveaxis(q, 1, 0))
+        return (jnp.moveaxis(read, 0, 1) / self.amplitude).astype(dtype)
+
+
+# Circuits as recurrences --------------------------------------------------------------------------------------------
+
+
+def wired(design: Design) -> None:
+    """Refuse a design into which nothing goes, from which nothing comes, or that does not start from rest."""
+    for what, found in (("drives", design.netlist.drives), ("targets", design.netlist.targets)):
+        if not found:
+            raise ArgumentError(f"Argument `design` must have {what} to be a recurrence, but has none: add [{what}.x]")
+    if any(np.any(np.asarray(x) != 0) for x in design.initial_state()):
+        raise ArgumentError("Argument `design` must start from rest to be a recurrence, but starts elsewhere")
+
+
+def free_parameters(design: Design) -> dict[str, Any]:
+    """Unconstrained trainable parameters, as the design has them."""
+    return {k: np.asarray(v) for k, v in design.parameters.free(design.theta()).items()}
+
+
+def bound_parameters(design: Design, raw: Raw) -> dict[str, Array]:
+    """Theta from unconstrained parameters."""
+    return design.parameters.bind(raw, design.theta())
+
+
+def waveforms(design: Design, u: Array) -> dict[str, Array]:
+    """SI waveforms by drive from numbers (steps, drives, batch) in the design's own units."""
+    return {
+        d.name: u[:, i] * scale for i, (d, scale) in enumerate(zip(design.netlist.drives, _scales(design), strict=True))
+    }
+
+
+def _scales(design: Design) -> list[float]:
+    """What 1 stands for at every drive: a wave that, over a unit of time, moves the energy's input by about 1."""
+    time = {"value": 1.0, "integral": 1 / design.assembly.units.time, "slope": design.assembly.units.time}
+    first = {item.drive.name: item for item in reversed(design.assembly.inputs)}
+    return [
+        float(first[d.name].scale / abs(first[d.name].weight) * time[first[d.name].function])
+        for d in design.netlist.drives
+    ]

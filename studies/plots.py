@@ -106,13 +106,19 @@ def _in_brackets(unit: str) -> str:
 
 
 def _figure(rows: int, *, shared: bool = True) -> tuple[Figure, Any]:
+    figure, axes = canvas(rows, 1, (7.2, 1.1 + 2.1 * rows), sharex=shared)
+    return figure, axes[:, 0]
+
+
+def canvas(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
+    """A figure with a grid of panels, (rows, columns), drawn without a screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 1.1 + 2.1 * rows), dpi=150, layout="constrained")
+    figure = Figure(figsize=size, dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = np.atleast_1d(figure.subplots(rows, 1, sharex=shared))
-    for axis in axes:
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    for axis in axes.flat:
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
     return figure, axes

@@ -1,4 +1,4 @@
-"""Gradients of six-block models by echoes against those of backpropagation in double precision, at the start of training.
+"""Gradients of six-block models by echoes against backpropagation in double precision, at the start of training.
 
 Two results of the paper: that both agree in every layer (its figure on static gradients), and how the scale of the loss
 during the echo, γ, decides about it (the two figures of appendix A.4).
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from rhel_hw.baselines import ThroughTime
 from rhel_hw.data import Scaling, Series, cropped, decimated, load, shifted_copies, unshifted
 from rhel_hw.hssm import HSSM
 from rhel_hw.layers import Echoes, Method
-from rhel_hw.objectives import Batch, objective, recurrent_part, watching
+from rhel_hw.objectives import Batch, for_model, objective, recurrent_part, watching
 from rhel_hw.recipes import UNITS
 from rhel_hw.strengths import Tuned, tuned
 
@@ -32,6 +31,7 @@ Report = Callable[[int, int], None]
 
 EPSILON = 0.1
 BLOCKS, WIDTH = 6, 64
+SIZES: Mapping[str, dict[str, int]] = {"quick": {"batch": 8, "steps": 250}, "full": {"batch": 16, "steps": 500}}
 INPUTS_OF = 2
 """The block whose inputs are looked at, counted from 0: the paper's third."""
 
@@ -84,7 +84,7 @@ def _series(series: Series, steps: int) -> Series:
     return cropped(series if by == 1 else decimated(series, by), min(steps, shortest // by))
 
 
-@partial(jax.jit, static_argnums=(1, 2))
+@for_model(1, 2)
 def gradients(
     parameters: Any, model: HSSM, method: Method, batch: Batch, strengths: Array, memory: Any, key: Array
 ) -> tuple[Any, Array]:

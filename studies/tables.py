@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from devices import ArgumentError
 from rhel_hw.data import Series, leaks, load, split
-from rhel_hw.files import folder, write_atomically
+from rhel_hw.files import folder, write_text
 from rhel_hw.recipes import PAPER, SMALL, Recipe
 
 Report = Callable[[int, int], None]
@@ -165,8 +165,7 @@ def _cell(cell: Cell, out: Path) -> None:
         missing: list[Method] = [m for m in METHODS if not cell.run_file(out, seed, m).exists()]
         for method in missing:
             found = one_run(cell, prepared, seed, method)
-            text = json.dumps(found, indent=1, allow_nan=True).encode()
-            write_atomically(cell.run_file(out, seed, method), lambda stream, text=text: stream.write(text))
+            write_text(cell.run_file(out, seed, method), json.dumps(found, indent=1))
 
 
 def one_run(cell: Cell, prepared: Series, seed: int, method: Method) -> dict[str, Any]:
@@ -193,8 +192,8 @@ def one_run(cell: Cell, prepared: Series, seed: int, method: Method) -> dict[str
     if method == "bptt":  # what depends on the split alone is told once
         from studies.reference_models import Part, baselines
 
-        given = [Part(p.x, p.y, p.lengths) for p in (parts.train, parts.validation, parts.test)]
-        known = baselines(*given, len(prepared.classes) or None)
+        train, validation, test = (Part(p.x, p.y, p.lengths) for p in (parts.train, parts.validation, parts.test))
+        known = baselines(train, validation, test, len(prepared.classes) or None)
         document["baselines"] = {name: dict(score.metrics) for name, score in known.items()}
         document["leaks"] = list(leaks(prepared, found))
         document["counts"] = [p.count for p in (parts.train, parts.validation, parts.test)]
@@ -232,6 +231,7 @@ def row(cell: Cell, runs: dict[Method, list[Any]]) -> dict[str, Any]:
         "units": cell.units,
         "seeds": list(cell.seeds),
         "metric": "accuracy" if metric == "accuracy" else "mean square over the variance",
+        "values": values,
         **{m: _mean(v) for m, v in values.items()},
         **({f"{m}_rms": _mean([r["scores"]["rms"] for r in runs[m]]) for m in METHODS} if metric == "loss" else {}),
         "apart": apart,

@@ -12,6 +12,7 @@ from rhel_hw.cli.common import print_json
 from rhel_hw.cli.demo import demo, gallery
 from rhel_hw.cli.designs import check, simulate
 from rhel_hw.cli.elements import elements
+from rhel_hw.cli.fit import fit
 from rhel_hw.cli.learning import gradient
 from rhel_hw.cli.presets import presets
 from rhel_hw.cli.serve import serve
@@ -20,7 +21,21 @@ from rhel_hw.cli.studies import benchmark, study
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, invoke_without_command=True
 )
-for command in (demo, gallery, elements, presets, profiles, check, simulate, gradient, train, serve, study, benchmark):
+for command in (
+    demo,
+    gallery,
+    elements,
+    presets,
+    profiles,
+    check,
+    simulate,
+    gradient,
+    train,
+    fit,
+    serve,
+    study,
+    benchmark,
+):
     app.command()(command)
 
 

@@ -89,6 +89,7 @@ class progress:  # noqa: N801 (a function to its users)
             MofNCompleteColumn(),
             TextColumn(unit),
             TextColumn("{task.description}"),
+            TextColumn("{task.fields[speed]}"),
             TimeRemainingColumn(),
         )
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
@@ -97,11 +98,13 @@ class progress:  # noqa: N801 (a function to its users)
         if not self._shown:
             return None
         self._bar.start()
-        task = self._bar.add_task("", total=None)
+        task = self._bar.add_task("", total=None, speed="")
 
         def report(done: int, total: int, loss: float | None = None) -> None:
             words = "" if loss is None else f"loss {loss:.3g}"
-            self._bar.update(task, completed=done, total=total, description=words)
+            speed = self._bar.tasks[task].speed
+            per_second = "" if not speed else f"{speed:.3g}/s" if speed >= 1 else f"{1 / speed:.3g} s each"
+            self._bar.update(task, completed=done, total=total, description=words, speed=per_second)
 
         return report
 

@@ -5,36 +5,66 @@ from __future__ import annotations
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress, size_text, use_float64
 
+STUDIES = {
+    "toy": "the six-oscillator figure of the paper",
+    "thermal": "what averaging shots does to thermal noise",
+    "static-gradients": "six blocks, gradients by echoes against backpropagation in every layer",
+    "gamma": "the same over the scale of the loss during echoes",
+    "classify": "accuracies by echoes beside backpropagation",
+    "regress": "errors likewise",
+}
+
+
+class Asked(NamedTuple):
+    """How much, and on which data."""
+
+    size: Literal["quick", "full", "paper"]
+    data: Path | None
+    workers: int
+
 
 def study(
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="toy: the six-oscillator figure of the paper; thermal: what averaging shots does to thermal noise.",
-        ),
+        str, typer.Argument(metavar="NAME", help="; ".join(f"{k}: {words}" for k, words in STUDIES.items()) + ".")
     ],
-    full: Annotated[
-        bool, typer.Option("--full/--quick", help="thermal: more shots and longer runs, or fewer.")
+    full: Annotated[bool, typer.Option("--full/--quick", help="Larger, longer, or within three minutes.")] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="classify, regress: sizes of the paper's table, for larger machines.")
     ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="classify, regress: folder with sets of series, needed by --full and --paper. static-gradients, "
+            "gamma: a file, instead of the set that ships."
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="classify, regress: processes, each on a core of its own.")] = 2,
     out: OutOption = Path("study"),
     as_json: JsonOption = False,
 ) -> None:
     """Reproduce a result: figure and data."""
-    run = choice("NAME", name, {"toy": _toy, "thermal": _thermal})
+    from devices import ArgumentError
+
+    known = {"toy": _toy, "thermal": _thermal, "static-gradients": _static, "gamma": _gamma}
+    run = choice("NAME", name, {**known, "classify": _classify, "regress": _regress})
+    if name in ("toy", "thermal") and data is not None:
+        raise ArgumentError(f"Argument `--data` must be left out of the study {name}, which has its own")
+    if paper and name not in ("classify", "regress"):
+        raise ArgumentError(f"Argument `--paper` must be left out of the study {name}: it is for classify and regress")
     use_float64()
     from rhel_hw.files import folder
 
     folder(out)
-    document, lines = run(full, out)
+    document, lines = run(Asked("paper" if paper else "full" if full else "quick", data, workers), out)
     if as_json:
         print_json({"study": name, **document})
         return
@@ -45,12 +75,12 @@ def study(
         console.print(f"wrote {file}")
 
 
-def _toy(full: bool, out: Path) -> tuple[dict[str, Any], list[Any]]:
+def _toy(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
     """What machines and people are told of the six oscillators."""
     from devices import ArgumentError
     from studies import toy
 
-    if full:
+    if asked.size == "full":
         raise ArgumentError("Argument `--full` must be left out of the study toy: it has one size")
     result = toy.run()
     files = [str(f) for f in toy.save(result, out)]
@@ -59,12 +89,12 @@ def _toy(full: bool, out: Path) -> tuple[dict[str, Any], list[Any]]:
     return {"deviations": result.deviations, "files": files}, lines
 
 
-def _thermal(full: bool, out: Path) -> tuple[dict[str, Any], list[Any]]:
+def _thermal(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
     """The same of thermal noise."""
     from studies import thermal
 
     with progress("measuring", "conditions") as report:
-        result = thermal.run(thermal.FULL if full else thermal.QUICK, report)
+        result = thermal.run(thermal.FULL if asked.size == "full" else thermal.QUICK, report)
     files = [str(f) for f in thermal.save(result, out)]
     document = thermal.document(result)
     lines: list[Any] = ["[bold]thermal noise and averaging[/bold]: biases and noise over the noiseless gradient"]
@@ -93,23 +123,132 @@ def _thermal(full: bool, out: Path) -> tuple[dict[str, Any], list[Any]]:
     return {**document, "files": files}, [*lines, "", scans, "", result.verdict]
 
 
+def _static(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
+    """Gradients of six blocks."""
+    from studies import stack_figures, stacks
+
+    source = _file(asked)
+    with progress("comparing", "models") as report:
+        result = stacks.static(source, **stacks.SIZES[asked.size], report=report)
+    files = [str(f) for f in stack_figures.save_static(result, out)]
+    rows = [
+        {
+            "units": units, "precision": precision, "parameter": name, "one_minus_cosine": near.deviation.tolist(),
+            "norm_ratio": near.ratio.tolist(),
+        }
+        for (units, precision), found in result.likeness.items()
+        for name, near in found.items()
+    ]  # fmt: skip
+    gammas = {f"{u}, {p}": (t.strengths / stacks.EPSILON).tolist() for (u, p), t in result.tuned.items()}
+    lines: list[Any] = [f"[bold]six blocks on {escape(result.settings['linear'].series)}[/bold]"]
+    lines.append("echoes with automatic γ against backpropagation in double precision; worst block of each")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("units", "precision", "parameter", "1 − cosine", "norm ratio − 1"):
+        table.add_column(column, justify="right" if column[0] in "1n" else "left")
+    for row in rows:
+        off = max((r - 1 for r in row["norm_ratio"]), key=abs)
+        table.add_row(
+            row["units"], row["precision"], row["parameter"], f"{max(row['one_minus_cosine']):.1e}", f"{off:+.1e}"
+        )
+    return {"rows": rows, "gammas": gammas, "epsilon": stacks.EPSILON, "files": files}, [*lines, table]
+
+
+def _gamma(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
+    """The scale of the loss during echoes."""
+    import numpy as np
+
+    from studies import stack_figures, stacks
+
+    source = _file(asked)
+    with progress("scanning γ", "gradients") as report:
+        result = stacks.gamma(source, **stacks.SIZES[asked.size], gammas=np.logspace(0, 8, 9), report=report)
+    files = [str(f) for f in stack_figures.save_gamma(result, out)]
+    document: dict[str, Any] = {"gammas": result.gammas.tolist(), "epsilon": stacks.EPSILON, "files": files}
+    lines: list[Any] = [f"[bold]six blocks on {escape(result.settings['linear'].series)}[/bold], single precision"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("units", "γ", "1 − cosine, worst block", "norm ratio, least", "largest"):
+        table.add_column(column, justify="left" if column == "units" else "right")
+    for units, near in result.parameters.items():
+        found, best = result.automatic[units]
+        document[units] = {
+            "one_minus_cosine": near.deviation.tolist(), "norm_ratio": near.ratio.tolist(), "best": result.best(units),
+            "auto_gammas": (found.strengths / stacks.EPSILON).tolist(),
+            "auto_one_minus_cosine": best.deviation.tolist(),
+        }  # fmt: skip
+        for gamma, deviation, ratio in zip(result.gammas, near.deviation, near.ratio, strict=True):
+            table.add_row(units, f"{gamma:.0e}", f"{deviation.max():.1e}", f"{ratio.min():.3g}", f"{ratio.max():.3g}")
+        table.add_row(
+            units, "auto", f"{best.deviation.max():.1e}", f"{best.ratio.min():.5g}", f"{best.ratio.max():.5g}"
+        )
+    return document, [*lines, table]
+
+
+def _file(asked: Asked) -> str | None:
+    """The set of series, if one was named."""
+    return None if asked.data is None else str(asked.data)
+
+
+def _classify(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
+    return _tabled("classification", "classify", asked, out)
+
+
+def _regress(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
+    return _tabled("regression", "regress", asked, out)
+
+
+def _tabled(task: str, name: str, asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
+    """A table of runs by both methods."""
+    import json
+
+    from rhel_hw.files import write_text
+    from studies import stack_figures, tables
+    from studies.benchmarks import machine
+
+    chosen = tables.cells(task, asked.size, asked.data)
+    with progress("training", "runs") as report:
+        found = tables.run(chosen, out, workers=asked.workers, report=report)
+    document = {**found, "machine": machine()}
+    lines = tables.lines(document)
+    files = [
+        write_text(out / f"{name}.json", json.dumps(document, indent=1)),
+        write_text(out / f"{name}.md", "\n".join(lines) + "\n"),
+        stack_figures.save_table(document, out, name),
+    ]
+    return {**document, "files": [str(f) for f in files]}, [escape(line) for line in lines]
+
+
 def benchmark(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="gradient: echo learning against a free pass and BPTT.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="gradient: echo learning against a free pass and BPTT; scan: linear units by blocks of steps or by a "
+            "loop; memory: training on 50,000 steps.",
+        ),
+    ],
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians are reported.")] = 9,
     as_json: JsonOption = False,
 ) -> None:
     """Measure speed as ratios in one run."""
-    choice("NAME", name, {"gradient": None})
+    run = choice("NAME", name, {"gradient": _benchmark_gradient, "scan": _benchmark_scan, "memory": _benchmark_memory})
     use_float64()
-    from studies.benchmarks import gradient, machine
+    from studies.benchmarks import machine
 
-    with progress("measuring", "sizes") as report:
-        rows = gradient.run(rounds=rounds, report=report)
+    rows, lines = run(rounds)
     if as_json:
         print_json({"benchmark": name, "machine": machine(), "rows": [asdict(r) for r in rows]})
         return
     console = Console(highlight=False)
     console.print(", ".join(f"{k} {v}" for k, v in machine().items()))
+    for line in lines:
+        console.print(line)
+
+
+def _benchmark_gradient(rounds: int) -> tuple[list[Any], list[Any]]:
+    from studies.benchmarks import gradient
+
+    with progress("measuring", "sizes") as report:
+        rows = gradient.run(rounds=rounds, report=report)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("size", "steps", "loss", "free pass", "RHEL", "BPTT", "RHEL memory", "BPTT memory"):
         table.add_column(column, justify="left" if column == "loss" else "right")
@@ -118,7 +257,39 @@ def benchmark(
             f"{r.coordinates}×{r.batch}", f"{r.steps}", r.loss, f"{1e3 * r.free_seconds:.1f} ms",
             f"{r.rhel_over_free:.2f}×", f"{r.bptt_over_free:.2f}×", size_text(r.rhel_bytes), size_text(r.bptt_bytes),
         )  # fmt: skip
-    console.print(table)
-    console.print(
-        "size: coordinates × lanes; RHEL (centred, hold) and BPTT in free passes; memory: peak of temporaries"
-    )
+    words = "size: coordinates × lanes; RHEL (centred, hold) and BPTT in free passes; memory: peak of temporaries"
+    return rows, [table, words]
+
+
+def _benchmark_scan(rounds: int) -> tuple[list[Any], list[Any]]:
+    from studies.benchmarks import scan
+
+    with progress("measuring", "sizes") as report:
+        rows = scan.run(rounds=rounds, report=report)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("steps", "lanes", "free pass", "by blocks", "used", "echoes", "by blocks", "used"):
+        table.add_column(column, justify="right")
+    for r in rows:
+        table.add_row(
+            f"{r.steps}", f"{r.lanes}", f"{1e3 * r.free_seconds:.2f} ms", f"{r.free_ratio:.2f}×",
+            "yes" if r.free_by_blocks else "", f"{1e3 * r.echo_seconds:.2f} ms", f"{r.echo_ratio:.2f}×",
+            "yes" if r.echo_by_blocks else "",
+        )  # fmt: skip
+    return rows, [table, "lanes: units × batch; times by a loop over all steps, and by blocks over that"]
+
+
+def _benchmark_memory(rounds: int) -> tuple[list[Any], list[Any]]:
+    from studies.benchmarks import memory
+
+    with progress("training", "cases") as report:
+        rows = memory.run(report=report)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("units", "method", "steps", "batch", "temporaries", "peak of the process", "seconds a move"):
+        table.add_column(column, justify="left" if column in ("units", "method") else "right")
+    for r in rows:
+        peak = "not run" if r.peak_bytes is None else size_text(r.peak_bytes)
+        seconds = "not run" if r.move_seconds is None else f"{r.move_seconds:.1f}"
+        table.add_row(
+            r.units, r.method, f"{r.steps}", f"{r.batch}", size_text(r.temporary_bytes), peak, seconds
+        )  # fmt: skip
+    return rows, [table, "temporaries: of a move, as the compiler plans them; peak: resident memory while training"]

@@ -1,0 +1,77 @@
+"""Linear units by blocks of steps against the loop over every step: free passes, echoes, and what each costs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rhel_hw import parallel
+from rhel_hw.hru import LinearUnits, NonlinearUnits
+from rhel_hw.integrators import Leapfrog, Yoshida4
+from rhel_hw.layers import WATCHED, Echoes, echoed, positions
+from rhel_hw.operations import Richardson, SignFlip
+
+UNITS, BATCH = 6, 2
+
+
+def problem(steps, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    theta = {k: jnp.asarray(rng.uniform(0.3, 0.9, UNITS), dtype) for k in LinearUnits.keys}
+    return theta, *(jnp.asarray(rng.normal(size=(steps, UNITS, BATCH)), dtype) for _ in range(2))
+
+
+def results(monkeypatch, how, steps, dtype, *, blocks):
+    """Positions, and gradients by echoes, either way."""
+    monkeypatch.setattr(parallel, "pays_free", lambda *_: blocks)
+    monkeypatch.setattr(parallel, "pays_echo", lambda *_: blocks)
+    theta, u, slopes = problem(steps, dtype)
+    one, watch = jnp.ones((), dtype), jnp.zeros(WATCHED, dtype)
+
+    def loss(theta, u, step):
+        return jnp.sum(slopes * echoed(LinearUnits(UNITS), how, theta, u, step, one, watch))
+
+    found = jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(theta, u, 0.9 * one)
+    return jax.jit(lambda t, u: positions(LinearUnits(UNITS), Leapfrog(), t, u, one))(theta, u), found
+
+
+@pytest.mark.parametrize("how", [Echoes(), Echoes(Richardson(), SignFlip())], ids=["centred", "others"])
+@pytest.mark.parametrize("steps", [1, 2, 17, 400])
+def test_blocks_of_steps_equal_the_loop(monkeypatch, how, steps):
+    """By parameters, inputs and the step, and the last state, to round-off."""
+    ours, theirs = (results(monkeypatch, how, steps, np.float64, blocks=b) for b in (True, False))
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert float(jnp.linalg.norm(a - b)) <= 1e-11 * float(jnp.linalg.norm(b))
+
+
+@pytest.mark.parametrize("steps", [1000, 18_000])
+def test_single_precision_is_as_good(monkeypatch, steps):
+    """1e-5 of positions; also after 18,000 steps, because powers of a step are computed in double precision."""
+    ours, theirs = (results(monkeypatch, Echoes(), steps, np.float32, blocks=b) for b in (True, False))
+    (q, _), (expected, _) = ours[0], theirs[0]
+    assert float(jnp.linalg.norm(q - expected)) <= 1e-5 * float(jnp.linalg.norm(expected))
+    for a, b in zip(jax.tree.leaves(ours[1]), jax.tree.leaves(theirs[1]), strict=True):
+        assert float(jnp.linalg.norm(a - b)) <= 1e-4 * float(jnp.linalg.norm(b))
+
+
+def test_only_linear_units_by_leapfrog_are_cut_into_blocks():
+    long, few = 10**6, 1
+    assert parallel.pays_free(LinearUnits(1), Leapfrog(), long, few)
+    assert not parallel.pays_free(LinearUnits(1), Yoshida4(), long, few)
+    assert not parallel.pays_free(NonlinearUnits(1), Leapfrog(), long, few)
+    assert not parallel.pays_free(LinearUnits(64), Leapfrog(), long, 64)
+    assert not parallel.pays_free(LinearUnits(1), Leapfrog(), 2, few)
+    assert not parallel.pays_echo(LinearUnits(64), Leapfrog(), long, 64)
+
+
+@pytest.mark.speed
+def test_blocks_are_used_only_where_they_are_faster():
+    from studies.benchmarks import scan
+
+    rows = scan.run(rounds=5)
+    chosen = [r for r in rows if r.free_by_blocks or r.echo_by_blocks]
+    assert chosen
+    for row in rows:
+        if row.free_by_blocks:
+            assert row.free_ratio < 1.25, row  # noise of the machine
+        if row.echo_by_blocks:
+            assert row.echo_ratio < 1.25, row
