@@ -170,17 +170,17 @@ class Fitting:
     @staticmethod
     def _write(place: Path, fingerprint: str, state: _State, history: list[dict[str, Any]], seconds: float) -> None:
         """Everything that is known, whole; the checkpoint last, as the others follow from it."""
-        columns = list(history[0]) if history else []
-        text = io.StringIO()
-        writer = csv.DictWriter(text, columns)
-        writer.writeheader()
-        writer.writerows(history)
-        rows = [
-            (row["move"], row["seconds"], {k: v for k, v in row.items() if k not in ("move", "seconds")})
-            for row in history
-        ]
-        write_text(place.with_name(CURVES), text.getvalue())
-        write_atomically(place.with_name(EVENTS), lambda file: file.write(event_file(rows)))
+        if history:
+            text = io.StringIO()
+            writer = csv.DictWriter(text, list(history[0]))
+            writer.writeheader()
+            writer.writerows(history)
+            write_text(place.with_name(CURVES), text.getvalue())
+            rows = [
+                (row["move"], row["seconds"], {k: v for k, v in row.items() if k not in ("move", "seconds")})
+                for row in history
+            ]
+            write_atomically(place.with_name(EVENTS), lambda file: file.write(event_file(rows)))
         checkpoints.save(place, fingerprint, {"history": history, "seconds": seconds}, tuple(state))
 
 

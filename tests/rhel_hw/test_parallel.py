@@ -40,7 +40,7 @@ def test_blocks_of_steps_equal_the_loop(monkeypatch, how, steps):
     """By parameters, inputs and the step, and the last state, to round-off."""
     ours, theirs = (results(monkeypatch, how, steps, np.float64, blocks=b) for b in (True, False))
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        assert float(jnp.linalg.norm(a - b)) <= 1e-11 * float(jnp.linalg.norm(b))
+        assert float(jnp.linalg.norm(a - b)) <= 1e-11 * float(jnp.linalg.norm(b)) + 1e-14
 
 
 @pytest.mark.parametrize("steps", [1000, 18_000])
