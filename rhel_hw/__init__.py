@@ -5,15 +5,19 @@ from typing import TYPE_CHECKING
 from devices.lazy import lazy
 
 if TYPE_CHECKING:
-    from rhel_hw.baselines import BPTT, SPSA, Adjoint, FiniteDifferences, RHELLimit, ShuffledCredit
+    from rhel_hw.baselines import BPTT, SPSA, Adjoint, FiniteDifferences, RHELLimit, ShuffledCredit, ThroughTime
     from rhel_hw.bench import Bench, Record, Shot
+    from rhel_hw.bench_recurrence import BenchCircuit
     from rhel_hw.blackbox import BlackBox, FreeFlight, KnobMomentum
     from rhel_hw.continuous import ContinuousAdjoint, ContinuousProblem, ContinuousRHEL
     from rhel_hw.emulated import EmulatedBench
     from rhel_hw.excitation import band_limited
+    from rhel_hw.fitting import EchoChaining, Fitted, Fitting, Parts
     from rhel_hw.heb import HEB
+    from rhel_hw.hssm import HSSM
     from rhel_hw.instrument.remote import RemoteBench
     from rhel_hw.integrators import Integrator, Leapfrog, Yoshida4, Yoshida6
+    from rhel_hw.layers import Echoes
     from rhel_hw.learner import Correction, EchoLearner, Measured, OnBench
     from rhel_hw.lessons import Lesson
     from rhel_hw.losses import FinalMSE, Loss, PooledCrossEntropy, TrajectoryMSE, targets_of
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from rhel_hw.operations import Centred, Hold, MomentumFlip, OneSided, Reprepare, Richardson, SignFlip
     from rhel_hw.problem import Gradient, OnProblem, Problem
     from rhel_hw.profile import Profile
+    from rhel_hw.recipes import Recipe
+    from rhel_hw.recurrences import Circuit, LinearRow, NonlinearRow
     from rhel_hw.replay import RecordingBench, ReplayBench
     from rhel_hw.rhel import RHEL
     from rhel_hw.simulation import (
@@ -40,15 +46,27 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "rhel_hw.baselines": ("BPTT", "SPSA", "Adjoint", "FiniteDifferences", "RHELLimit", "ShuffledCredit"),
+        "rhel_hw.baselines": (
+            "BPTT",
+            "SPSA",
+            "Adjoint",
+            "FiniteDifferences",
+            "RHELLimit",
+            "ShuffledCredit",
+            "ThroughTime",
+        ),
         "rhel_hw.bench": ("Bench", "Record", "Shot"),
+        "rhel_hw.bench_recurrence": ("BenchCircuit",),
         "rhel_hw.blackbox": ("BlackBox", "FreeFlight", "KnobMomentum"),
         "rhel_hw.continuous": ("ContinuousAdjoint", "ContinuousProblem", "ContinuousRHEL"),
         "rhel_hw.emulated": ("EmulatedBench",),
         "rhel_hw.excitation": ("band_limited",),
+        "rhel_hw.fitting": ("EchoChaining", "Fitted", "Fitting", "Parts"),
         "rhel_hw.heb": ("HEB",),
+        "rhel_hw.hssm": ("HSSM",),
         "rhel_hw.instrument.remote": ("RemoteBench",),
         "rhel_hw.integrators": ("Integrator", "Leapfrog", "Yoshida4", "Yoshida6"),
+        "rhel_hw.layers": ("Echoes",),
         "rhel_hw.learner": ("Correction", "EchoLearner", "Measured", "OnBench"),
         "rhel_hw.lessons": ("Lesson",),
         "rhel_hw.losses": ("FinalMSE", "Loss", "PooledCrossEntropy", "TrajectoryMSE", "targets_of"),
@@ -56,6 +74,8 @@ __getattr__ = lazy(
         "rhel_hw.operations": ("Centred", "Hold", "MomentumFlip", "OneSided", "Reprepare", "Richardson", "SignFlip"),
         "rhel_hw.problem": ("Gradient", "OnProblem", "Problem"),
         "rhel_hw.profile": ("Profile",),
+        "rhel_hw.recipes": ("Recipe",),
+        "rhel_hw.recurrences": ("Circuit", "LinearRow", "NonlinearRow"),
         "rhel_hw.replay": ("RecordingBench", "ReplayBench"),
         "rhel_hw.rhel": ("RHEL",),
         "rhel_hw.simulation": (
@@ -77,22 +97,29 @@ __getattr__ = lazy(
 __all__ = [
     "BPTT",
     "HEB",
+    "HSSM",
     "RHEL",
     "SPSA",
     "Adjoint",
     "Audit",
     "Bench",
+    "BenchCircuit",
     "BlackBox",
     "Centred",
+    "Circuit",
     "ContinuousAdjoint",
     "ContinuousProblem",
     "ContinuousRHEL",
     "Correction",
     "DivergedError",
+    "EchoChaining",
     "EchoLearner",
+    "Echoes",
     "EmulatedBench",
     "FinalMSE",
     "FiniteDifferences",
+    "Fitted",
+    "Fitting",
     "FreeFlight",
     "Gradient",
     "Hold",
@@ -101,16 +128,20 @@ __all__ = [
     "KnobMomentum",
     "Leapfrog",
     "Lesson",
+    "LinearRow",
     "Loss",
     "Measured",
     "MomentumFlip",
+    "NonlinearRow",
     "OnBench",
     "OnProblem",
     "OneSided",
+    "Parts",
     "PooledCrossEntropy",
     "Problem",
     "Profile",
     "RHELLimit",
+    "Recipe",
     "Record",
     "Recorded",
     "RecordingBench",
@@ -123,6 +154,7 @@ __all__ = [
     "ShuffledCredit",
     "SignFlip",
     "Teacher",
+    "ThroughTime",
     "Trained",
     "Training",
     "Trajectory",

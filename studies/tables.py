@@ -48,8 +48,9 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A name that changes with anything that changes its runs, but for the seeds."""
-        what = json.dumps(asdict(replace(self, seeds=())), sort_keys=True, default=str)
+        """A name that changes with anything that changes its runs, but for the seeds and the folder of its file."""
+        same = replace(self, seeds=(), source=Path(self.source).name)
+        what = json.dumps(asdict(same), sort_keys=True)
         return f"{self.name}-{self.by}-{self.units}-{sha256(what.encode()).hexdigest()[:8]}"
 
     def run_file(self, out: Path, seed: int, method: Method) -> Path:
