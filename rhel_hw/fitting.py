@@ -309,7 +309,8 @@ class _Desk:
         def watch(strengths: Any) -> Array:
             return watching(*given, jnp.asarray(strengths, self.dtype), state.memory, key)
 
-        return state._replace(strengths=tuned(watch, np.asarray(state.strengths, float)).strengths)
+        order = self.learning.echoes.stencil.order
+        return state._replace(strengths=tuned(watch, np.asarray(state.strengths, float), order).strengths)
 
     def _cosines(self, state: _State) -> Any:
         """Of gradients by echoes and by backpropagation on the next batch, over the parameters of every recurrence."""

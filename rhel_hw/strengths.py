@@ -1,10 +1,10 @@
 """How strongly to nudge every recurrence of a model, from what pilot echoes say.
 
 An echo that is not nudged misses the way it came by round-off, or noise: ρ, over the spread of the state. Echoes that
-stray by r are known to ρ/r. Their bend, over how far they stray, is β, and differences between opposite echoes are off
-by about β². Both r and β grow in proportion to the strength, so that ρ/r + β² is least where
+stray by r are known to ρ/r. Their bend, over how far they stray, is β, and a stencil of order k is off by about β^k,
+centred differences by β². Both r and β grow in proportion to the strength, so that ρ/r + β^k is least where
 
-    strength′/strength = (ρ / 2rβ²)^⅓,
+    strength′/strength = (ρ / k·r·β^k)^(1/(k+1)),
 
 up to r = 1, which a linear recurrence is led to: its echoes do not bend (docs/physics.md, section 12).
 """
@@ -50,8 +50,11 @@ class Tuned:
     pilots: int
 
 
-def tuned(watch: Watch, strengths: Floats) -> Tuned:
-    """Strengths for every recurrence, by pilots from a first guess on: of those tried, the one with the least error."""
+def tuned(watch: Watch, strengths: Floats, order: int = 2) -> Tuned:
+    """Strengths for every recurrence, by pilots from a first guess on: of those tried, the one with the least error.
+
+    `order` is that of the stencil which compares the echoes.
+    """
     best: Tuned | None = None
     low, high = np.zeros_like(strengths), np.full_like(strengths, np.inf)
     for pilot in range(1, PILOTS + 1):
@@ -62,8 +65,8 @@ def tuned(watch: Watch, strengths: Floats) -> Tuned:
             )
         strayed, bent, missed = reports.T
         found = Tuned(strengths, strayed, bent, missed, pilot)
-        best = found if best is None else _better(best, found)
-        factor = _factor(strayed, bent, missed)
+        best = found if best is None else _better(best, found, order)
+        factor = _factor(strayed, bent, missed, order)
         if np.all((factor < NEAR) & (factor > 1 / NEAR)):
             break
         low, high = np.where(factor > 1, strengths, low), np.where(factor < 1, strengths, high)
@@ -81,19 +84,19 @@ def _noise(strayed: Floats, missed: Floats) -> Floats:
     return np.divide(missed, strayed, out=np.full_like(missed, np.inf), where=strayed > 0)
 
 
-def _factor(strayed: Floats, bent: Floats, missed: Floats) -> Floats:
+def _factor(strayed: Floats, bent: Floats, missed: Floats, order: int) -> Floats:
     """By what to change strengths after a report."""
     noise = _noise(strayed, missed)
     curved = bent > FLOOR * noise  # the middle of two echoes is about as noisy as they are
     factor = np.full_like(bent, np.inf)
-    factor[curved] = np.cbrt(noise[curved] / (2 * bent[curved] ** 2))
+    factor[curved] = (noise[curved] / (order * bent[curved] ** order)) ** (1 / (order + 1))
     factor = np.minimum(factor, np.divide(FURTHEST, strayed, out=np.ones_like(strayed), where=strayed > 0))
     return np.clip(factor, 1e-3, 1e6)
 
 
-def _better(one: Tuned, other: Tuned) -> Tuned:
+def _better(one: Tuned, other: Tuned, order: int) -> Tuned:
     """For every recurrence whichever promises the smaller error; where nothing strays, there is none to tell."""
-    errors = (_noise(t.strayed, t.missed) + t.bent**2 for t in (one, other))
+    errors = (_noise(t.strayed, t.missed) + t.bent**order for t in (one, other))
     first, second = (np.nan_to_num(e, nan=np.inf) for e in errors)
 
     def chosen(name: str) -> Floats:

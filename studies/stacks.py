@@ -106,7 +106,7 @@ def strengths(chosen: Setting, dtype: Any, how: Echoes) -> Tuned:
     def watch(values: Any) -> Array:
         return watching(*chosen.given(dtype, watched, values))
 
-    return tuned(watch, np.full(chosen.model.depth, EPSILON))
+    return tuned(watch, np.full(chosen.model.depth, EPSILON), how.stencil.order)
 
 
 # Comparisons ------------------------------------------------------------------------------------------------------

@@ -156,11 +156,13 @@ def _bind(numbers: Any) -> None:
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[number % len(cores)]})
-    os.environ["JAX_ENABLE_X64"] = "true"
 
 
 def _cell(cell: Cell, out: Path) -> None:
     """All runs of a cell: for every seed both methods on one split, from one start, with one order of batches."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
     prepared = cell.recipe.prepare(load(cell.source))
     for seed in cell.seeds:
         missing: list[Method] = [m for m in METHODS if not cell.run_file(out, seed, m).exists()]
