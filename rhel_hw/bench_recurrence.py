@@ -35,7 +35,7 @@ class BenchCircuit(Recurrence):
     """
 
     design: Design
-    bench: Bench
+    bench: Bench = field(repr=False)
     amplitude: float = 1.0
     learner: EchoLearner = field(default_factory=EchoLearner)
     saturated: dict[str, int] = field(default_factory=dict, repr=False)

@@ -291,6 +291,8 @@ class _Desk:
             state = state._replace(
                 best=state.parameters, best_memory=state.memory, best_score=rank, stale=np.zeros((), int)
             )
+        if not np.isfinite(row["loss"]):
+            return state, row
         state = self._tuned(state)
         if isinstance(self.learning, EchoChaining):
             row |= {f"gamma_{i + 1}": s / self.learning.epsilon for i, s in enumerate(np.asarray(state.strengths))}

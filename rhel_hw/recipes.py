@@ -27,7 +27,7 @@ class Recipe:
     hidden: int = 32
     state: int = 32
     blocks: int = 3
-    rate: float = 4e-3
+    rate: float = 2e-3
     last: float = 0.01
     """Rate at the end over that at the start."""
     batch: int = 32

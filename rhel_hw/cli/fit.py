@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,10 +91,11 @@ def fit(
         scores["rms"] = scores["loss"] ** 0.5 * float(scaling.target_deviation[0])
     files = [str(out / name) for name in ("checkpoint.npz", "curves.csv", "events.out.tfevents.0.rhel-hw")]
     if as_json:
+        history = [{k: v if isfinite(v) else None for k, v in row.items()} for row in fitted.history]
         document = {
             "data": prepared.name, "method": method, "units": units, "split": split, "seed": seed,
             "test": scores, "ended": fitted.ended, "moves": fitted.history[-1]["move"], "seconds": fitted.seconds,
-            "history": [dict(row) for row in fitted.history], "warnings": warnings, "files": files,
+            "history": history, "warnings": warnings, "files": files,
         }  # fmt: skip
         print_json(document)
         return
