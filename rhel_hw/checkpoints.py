@@ -41,4 +41,7 @@ def load(path: Path, fingerprint: str, like: Any, what: str) -> tuple[dict[str, 
             f"Argument `checkpoint` must belong to this training, but {path} is of another {what}: name another file, "
             "or remove it"
         )
-    return document, jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(x) for x in arrays])
+    leaves, structure = jax.tree.flatten(like)
+    # What NumPy held before is held by NumPy again: JAX might round it to single precision.
+    found = [x if isinstance(y, np.ndarray) else jnp.asarray(x) for x, y in zip(arrays, leaves, strict=True)]
+    return document, jax.tree.unflatten(structure, found)

@@ -29,6 +29,7 @@ from rhel_hw.data import Series
 from rhel_hw.events import event_file
 from rhel_hw.files import folder, write_atomically, write_text
 from rhel_hw.hssm import HSSM
+from rhel_hw.integrators import Integrator, Leapfrog
 from rhel_hw.layers import Echoes, Method
 from rhel_hw.objectives import Batch, for_model, gradient, loss, objective, recurrent_cosines, watching
 from rhel_hw.problem import Program
@@ -98,6 +99,8 @@ class Fitting:
     """Moves between checkpoints."""
     seed: int = 0
     """Of the parameters at the start, the batches and the dropout."""
+    moved: float = 0.0
+    """Relative change of every parameter at the start, at random: shows what a training makes of round-off."""
     compared: bool = False
     """Whether every evaluation compares gradients by echoes with those of backpropagation."""
 
@@ -152,7 +155,7 @@ class Fitting:
                 self._write(place, fingerprint, state, history, earlier + time.perf_counter() - began)
             if report:
                 report(made, self.moves, float(value))
-        scores = evaluation(model, state.best, state.best_memory, parts.test, self.batch)
+        scores = evaluation(model, state.best, state.best_memory, parts.test, self.batch, desk.integrator)
         return Fitted(
             model, state.best, state.best_memory, tuple(history), scores, ended,
             earlier + time.perf_counter() - began, np.asarray(state.strengths, float),
@@ -160,8 +163,7 @@ class Fitting:
         )  # fmt: skip
 
     def _ended(self, state: _State, history: list[dict[str, Any]]) -> str:
-        losses = [row["loss"] for row in history[-1:]]
-        if losses and not np.isfinite(losses[0]):
+        if history and not np.isfinite(history[-1]["loss"] + history[-1]["validation_loss"]):
             return f"diverged before move {int(state.made)}: use a smaller rate"
         if int(state.stale) >= self.patience:
             return f"no better on the validation part for {int(state.stale)} evaluations"
@@ -241,6 +243,12 @@ class _Desk:
 
     def begin(self) -> _State:
         model, parameters = self.model, self.model.start(self.fitting.seed, self.dtype)
+        if self.fitting.moved:
+            rng = np.random.default_rng([self.fitting.seed, 1])
+            change = self.fitting.moved
+            parameters = jax.tree.map(
+                lambda x: jnp.asarray(x * (1 + change * rng.normal(size=x.shape)), x.dtype), parameters
+            )
         memory = model.memory(self.dtype)
         strengths = np.ones(model.depth)
         if isinstance(self.learning, EchoChaining):
@@ -250,6 +258,10 @@ class _Desk:
             np.full(2, np.inf), np.zeros((), int), strengths, np.zeros(()), np.zeros((), int),
         )  # fmt: skip
         return self._tuned(state)
+
+    @property
+    def integrator(self) -> Integrator:
+        return self.learning.echoes.integrator if isinstance(self.learning, EchoChaining) else self.learning.integrator
 
     @property
     def method(self) -> Method:
@@ -281,7 +293,7 @@ class _Desk:
     def evaluated(self, state: _State, validation: Series) -> tuple[_State, dict[str, Any]]:
         """Judge, remember the best, tune the strengths anew, and write a row."""
         fitting, made = self.fitting, int(state.made)
-        scores = evaluation(self.model, state.parameters, state.memory, validation, fitting.batch)
+        scores = evaluation(self.model, state.parameters, state.memory, validation, fitting.batch, self.integrator)
         rank = np.array([-scores.get("accuracy", -scores["loss"]), scores["loss"]])
         better = tuple(rank) < tuple(np.asarray(state.best_score))
         row = {"move": made, "loss": float(state.summed) / ((made - 1) % fitting.evaluate + 1)}
@@ -291,7 +303,7 @@ class _Desk:
             state = state._replace(
                 best=state.parameters, best_memory=state.memory, best_score=rank, stale=np.zeros((), int)
             )
-        if not np.isfinite(row["loss"]):
+        if not np.isfinite(row["loss"] + row["validation_loss"]):
             return state, row
         state = self._tuned(state)
         if isinstance(self.learning, EchoChaining):
@@ -320,7 +332,7 @@ class _Desk:
         strengths = jnp.asarray(state.strengths, self.dtype)
         ours, theirs = (
             gradient(state.parameters, self.model, method, batch, strengths, state.memory, key)[1]
-            for method in (self.method, ThroughTime(self.learning.echoes.integrator))  # type: ignore[union-attr]
+            for method in (self.method, ThroughTime(self.integrator))
         )
         return recurrent_cosines(ours, theirs)
 
@@ -347,9 +359,11 @@ def _move(
     return value, parameters, optimiser, memory
 
 
-def evaluation(model: HSSM, parameters: Any, memory: Any, series: Series, batch: int) -> dict[str, float]:
+def evaluation(
+    model: HSSM, parameters: Any, memory: Any, series: Series, batch: int, integrator: Integrator | None = None
+) -> dict[str, float]:
     """Scores on a set of series: loss, and accuracy of labels."""
-    found = predictions(model, parameters, memory, series, batch)
+    found = predictions(model, parameters, memory, series, batch, integrator)
     y = Batch.of(series, np.arange(series.count), found.dtype).y
     scores = {"loss": float(np.mean(np.asarray(loss(jnp.asarray(found), y), float)))}
     if series.classes:
@@ -357,17 +371,20 @@ def evaluation(model: HSSM, parameters: Any, memory: Any, series: Series, batch:
     return scores
 
 
-def predictions(model: HSSM, parameters: Any, memory: Any, series: Series, batch: int) -> Any:
+def predictions(
+    model: HSSM, parameters: Any, memory: Any, series: Series, batch: int, integrator: Integrator | None = None
+) -> Any:
     """Outputs for every series, (count, …), in batches of one size, so that one program does."""
     found = []
     for begin in range(0, series.count, batch):
         index = np.arange(begin, begin + batch) % series.count
         dtype = parameters["encoder"]["weight"].dtype
-        found.append(np.asarray(_outputs(model, parameters, memory, Batch.of(series, index, dtype))))
+        method = ThroughTime(integrator or Leapfrog())
+        found.append(np.asarray(_outputs(model, method, parameters, memory, Batch.of(series, index, dtype))))
     return np.concatenate(found)[: series.count]
 
 
-@for_model(0)
-def _outputs(model: HSSM, parameters: Any, memory: Any, batch: Batch) -> Array:
+@for_model(0, 1)
+def _outputs(model: HSSM, method: Method, parameters: Any, memory: Any, batch: Batch) -> Array:
     strengths = model.strengths(1.0, batch.x.dtype)
-    return model(parameters, batch.x, ThroughTime(), strengths, memory=memory, mask=batch.mask)[0]
+    return model(parameters, batch.x, method, strengths, memory=memory, mask=batch.mask)[0]

@@ -223,7 +223,7 @@ def _after(dropout: float, block: Parameters, q: Array, normal: Array, x: Array,
 def _dropped(x: Array, share: float, key: Array | None) -> Array:
     if key is None or share == 0:
         return x
-    return jnp.where(_bits(key, x.shape) >= round(share * 2**32), x / (1 - share), 0)
+    return jnp.where(_bits(key, x.shape) >= jnp.uint32(round(share * 2**32)), x / (1 - share), 0)
 
 
 def _bits(key: Array, shape: tuple[int, ...]) -> Array:

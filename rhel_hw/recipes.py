@@ -19,6 +19,9 @@ from rhel_hw.recurrences import LinearRow, NonlinearRow, Recurrence
 
 UNITS: Mapping[str, type[LinearRow] | type[NonlinearRow]] = {"linear": LinearRow, "nonlinear": NonlinearRow}
 
+LONG = 10_000
+"""Steps from which static maps are computed twice rather than remembered."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -27,7 +30,7 @@ class Recipe:
     hidden: int = 32
     state: int = 32
     blocks: int = 3
-    rate: float = 2e-3
+    rate: float = 4e-3
     last: float = 0.01
     """Rate at the end over that at the start."""
     batch: int = 32
@@ -63,7 +66,8 @@ class Recipe:
         row: Recurrence = UNITS[units](self.state)
         outputs = len(prepared.classes) if prepared.classes else int(prepared.y.shape[-1]) if prepared.y.ndim > 1 else 1
         every = 0 if prepared.every is None else prepared.every
-        return HSSM(prepared.width, outputs, self.hidden, (row,) * self.blocks, every, self.dropout)
+        long = prepared.steps >= LONG
+        return HSSM(prepared.width, outputs, self.hidden, (row,) * self.blocks, every, self.dropout, frugal=long)
 
     def fitting(self, **changes: Any) -> Fitting:
         """How it is trained."""
@@ -87,9 +91,9 @@ PAPER: Mapping[str, Recipe] = {
 """By data set, for machines larger than two cores. LinOSS's own linear states are complex, twice as many numbers."""
 
 SMALL: Mapping[str, Recipe] = {
-    "watch-gestures": Recipe(decimate=10, moves=300),
-    "MotorImagery": Recipe(blocks=2, decimate=10, moves=200, evaluate=20),
-    "TROIKA_PPG_HR": Recipe(decimate=5, moves=400, evaluate=40),
+    "watch-gestures": Recipe(decimate=20, moves=300),
+    "MotorImagery": Recipe(blocks=2, decimate=20, moves=200, evaluate=20),
+    "TROIKA_PPG_HR": Recipe(decimate=10, moves=500, evaluate=50),
     "delayed-recall": Recipe(blocks=2, rate=3e-3),
     "adding": Recipe(blocks=2, rate=3e-3),
     "pulse-detection": Recipe(blocks=2, decimate=4, rate=3e-3),

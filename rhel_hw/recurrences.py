@@ -25,7 +25,7 @@ SMALLEST_GAIN = 0.05
 """Of a nonlinear unit, whose energy log cosh(A·q + u)/A has no limit at A = 0."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recurrence(ABC):
     """What turns inputs (steps, m, batch) into outputs (steps, k, batch); training may move its parameters freely."""
 

@@ -67,7 +67,8 @@ def tuned(watch: Watch, strengths: Floats, order: int = 2) -> Tuned:
         found = Tuned(strengths, strayed, bent, missed, pilot)
         best = found if best is None else _better(best, found, order)
         factor = _factor(strayed, bent, missed, order)
-        if np.all((factor < NEAR) & (factor > 1 / NEAR)):
+        settled = (factor < NEAR) & (factor > 1 / NEAR)
+        if np.all(settled | (strengths * factor > LARGEST) & (strengths == LARGEST)):
             break
         low, high = np.where(factor > 1, strengths, low), np.where(factor < 1, strengths, high)
         following = strengths * factor
@@ -90,7 +91,7 @@ def _factor(strayed: Floats, bent: Floats, missed: Floats, order: int) -> Floats
     curved = bent > FLOOR * noise  # the middle of two echoes is about as noisy as they are
     factor = np.full_like(bent, np.inf)
     factor[curved] = (noise[curved] / (order * bent[curved] ** order)) ** (1 / (order + 1))
-    factor = np.minimum(factor, np.divide(FURTHEST, strayed, out=np.ones_like(strayed), where=strayed > 0))
+    factor = np.minimum(factor, np.divide(FURTHEST, strayed, out=np.full_like(strayed, np.inf), where=strayed > 0))
     return np.clip(factor, 1e-3, 1e6)
 
 

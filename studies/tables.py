@@ -14,9 +14,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from hashlib import sha256
+from importlib.metadata import version
+from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from time import perf_counter, sleep
 from typing import Any, Literal
 
@@ -26,9 +28,12 @@ from rhel_hw.files import folder, write_text
 from rhel_hw.recipes import PAPER, SMALL, Recipe
 
 Report = Callable[[int, int], None]
-Method = Literal["rhel", "bptt"]
+Method = Literal["rhel", "bptt", "moved"]
 
-METHODS: tuple[Method, ...] = ("bptt", "rhel")
+METHODS: tuple[Method, ...] = ("bptt", "rhel", "moved")
+"""The last is a control: backpropagation again, from a start that is moved a little. It shows how far two trainings come
+apart that differ in nothing else."""
+MOVED = 1e-6
 WAIT_S = 0.5
 """Between looks at what is done."""
 
@@ -146,7 +151,7 @@ def run(chosen: Sequence[Cell], out: Path, *, workers: int = 2, report: Report |
                 report(sum(f.exists() for f in files), len(files))
             if pending:
                 sleep(WAIT_S)
-    return {**table(chosen, out), "seconds": perf_counter() - began, "date": date.today().isoformat()}
+    return {**table(chosen, out), "seconds": perf_counter() - began}
 
 
 def _bind(numbers: Any) -> None:
@@ -179,11 +184,13 @@ def one_run(cell: Cell, prepared: Series, seed: int, method: Method) -> dict[str
     found = split(prepared, seed, by=cell.by)  # type: ignore[arg-type]
     parts, scaling = cell.recipe.parts(prepared, found)
     learning = EchoChaining() if method == "rhel" else ThroughTime()
-    fitted = cell.recipe.fitting(seed=seed, compared=True).run(cell.recipe.model(prepared, cell.units), parts, learning)
+    fitting = cell.recipe.fitting(seed=seed, compared=True, moved=MOVED if method == "moved" else 0.0)
+    fitted = fitting.run(cell.recipe.model(prepared, cell.units), parts, learning)
     scores = dict(fitted.test)
     if scaling.target_deviation is not None:
         scores["rms"] = scores["loss"] ** 0.5 * float(scaling.target_deviation[0])
-    cosines = [row["cosine"] for row in fitted.history if "cosine" in row]
+    # A gradient that vanished points nowhere.
+    cosines = [row["cosine"] if isfinite(row["cosine"]) else 0.0 for row in fitted.history if "cosine" in row]
     document: dict[str, Any] = {
         "seed": seed,
         "scores": scores,
@@ -191,6 +198,8 @@ def one_run(cell: Cell, prepared: Series, seed: int, method: Method) -> dict[str
         "moves": fitted.history[-1]["move"],
         "ended": fitted.ended,
         "cosines": cosines,
+        "date": date.today().isoformat(),
+        "versions": {name: version(name) for name in ("rhel-hw", "jax", "numpy")},
     }
     if method == "bptt":  # what depends on the split alone is told once
         from studies.reference_models import Part, baselines
@@ -222,7 +231,9 @@ def row(cell: Cell, runs: dict[Method, list[Any]]) -> dict[str, Any]:
     """Means and deviations over seeds, the mean distance of pairs, and cosines between gradients during training."""
     metric = "accuracy" if "accuracy" in runs["bptt"][0]["scores"] else "loss"
     values = {m: [r["scores"][metric] for r in found] for m, found in runs.items()}
-    apart = fmean(abs(a - b) for a, b in zip(values["rhel"], values["bptt"], strict=True))
+    apart, control = (
+        fmean(abs(a - b) for a, b in zip(values[m], values["bptt"], strict=True)) for m in ("rhel", "moved")
+    )
     cosines = [x for r in runs["rhel"] for x in r["cosines"]]
     first = runs["bptt"][0]
     names = list(first["baselines"])
@@ -238,13 +249,16 @@ def row(cell: Cell, runs: dict[Method, list[Any]]) -> dict[str, Any]:
         **{m: _mean(v) for m, v in values.items()},
         **({f"{m}_rms": _mean([r["scores"]["rms"] for r in runs[m]]) for m in METHODS} if metric == "loss" else {}),
         "apart": apart,
+        "control": control,
         "within_one_deviation": apart <= _mean(values["bptt"])[1],
-        "cosine_least": min(cosines),
-        "cosine_median": sorted(cosines)[len(cosines) // 2],
+        "cosine_least": min(cosines, default=0.0),
+        "cosine_median": median(cosines) if cosines else 0.0,
+        "cosines_below_099": fmean(c < 0.99 for c in cosines) if cosines else 1.0,
         "baselines": {n: _mean([r["baselines"][n][measure] for r in runs["bptt"]]) for n in names},
         "leaks": first["leaks"],
         "longest_s": max(r["seconds"] for found in runs.values() for r in found),
         "seconds": {m: fmean(r["seconds"] for r in runs[m]) for m in METHODS},
+        "dates": sorted({r["date"] for found in runs.values() for r in found}),
     }
 
 
@@ -261,16 +275,17 @@ def lines(document: dict[str, Any]) -> list[str]:
     """The table as Markdown."""
     rows = document["rows"]
     text = [
-        "| data | split | units | BPTT | RHEL | mean of pairs' distances | cosine, least (median) | longest run |",
-        "|---|---|---|---|---|---|---|---|",
+        "| data | split | units | BPTT | RHEL | RHEL − BPTT | control "
+        "| cosine: median, least, below 0.99 | longest run |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
         (a, b), (c, d) = r["bptt"], r["rhel"]
         verdict = "≤" if r["within_one_deviation"] else ">"
         text.append(
             f"| {r['data']} | {r['split']} | {r['units']} | {a:.3f} ± {b:.3f} | {c:.3f} ± {d:.3f} "
-            f"| {r['apart']:.3f} ({verdict} {b:.3f}) | {r['cosine_least']:.5f} ({r['cosine_median']:.7f}) "
-            f"| {r['longest_s']:.0f} s |"
+            f"| {r['apart']:.4f} ({verdict} {b:.4f}) | {r['control']:.4f} | {r['cosine_median']:.6f}, "
+            f"{r['cosine_least']:.3f}, {r['cosines_below_099']:.0%} | {r['longest_s']:.0f} s |"
         )
     text += ["", "| data | split | baseline | |", "|---|---|---|---|"]
     seen: set[tuple[str, str]] = set()

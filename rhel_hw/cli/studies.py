@@ -287,9 +287,8 @@ def _benchmark_memory(rounds: int) -> tuple[list[Any], list[Any]]:
     for column in ("units", "method", "steps", "batch", "temporaries", "peak of the process", "seconds a move"):
         table.add_column(column, justify="left" if column in ("units", "method") else "right")
     for r in rows:
-        peak = "not run" if r.peak_bytes is None else size_text(r.peak_bytes)
-        seconds = "not run" if r.move_seconds is None else f"{r.move_seconds:.1f}"
         table.add_row(
-            r.units, r.method, f"{r.steps}", f"{r.batch}", size_text(r.temporary_bytes), peak, seconds
+            r.units, r.method, f"{r.steps}", f"{r.batch}", size_text(r.temporary_bytes), size_text(r.peak_bytes),
+            f"{r.move_seconds:.1f}",
         )  # fmt: skip
     return rows, [table, "temporaries: of a move, as the compiler plans them; peak: resident memory while training"]
