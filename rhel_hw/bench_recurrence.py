@@ -7,7 +7,7 @@ its parameters and its inputs do to the loss, by nominal energies alone, as `rhe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from rhel_hw.layers import Echoes, Method
 from rhel_hw.learner import EchoLearner, Free, Session
 from rhel_hw.lessons import Lesson
 from rhel_hw.recurrences import Raw, Recurrence, bound_parameters, free_parameters, waveforms, wired
+from rhel_hw.sight import Sight
 
 Array = Any
 
@@ -31,7 +32,7 @@ class BenchCircuit(Recurrence):
     """A design on a bench of one chip; to a model what `Circuit` is. Every recurrence needs a bench of its own.
 
     `learner` says how each echo comes to its start, over how many shots is averaged, and what is known of readout
-    channels; its ε and γ are not used, as the model has strengths.
+    channels; ε, γ and stencil are those of the model. Parameters are programmed within the limits of the bench.
     """
 
     design: Design
@@ -39,16 +40,20 @@ class BenchCircuit(Recurrence):
     amplitude: float = 1.0
     learner: EchoLearner = field(default_factory=EchoLearner)
     saturated: dict[str, int] = field(default_factory=dict, repr=False)
-    """How many values were beyond a converter's range so far, by channel, drive or nudge."""
+    """How many values were beyond a range so far, by channel, drive, nudge or parameter."""
 
     traced = False
 
     def __post_init__(self) -> None:
         refuse_unless_positive(amplitude=self.amplitude)
         wired(self.design)
-        if self.bench.describe().chips != 1:
+        told = self.bench.describe()
+        if told.chips != 1:
+            raise ArgumentError(f"Argument `bench` must have one chip to be a recurrence, but has {told.chips}")
+        if dark := Sight(self.design, told.channels).dark_drives:
             raise ArgumentError(
-                f"Argument `bench` must have one chip to be a recurrence, but has {self.bench.describe().chips}"
+                f"Argument `bench` must have channels wired that show what its drives do, but has none for "
+                f"{', '.join(dark)}: what lies below the bench could not learn"
             )
 
     @property
@@ -68,11 +73,12 @@ class BenchCircuit(Recurrence):
     def __call__(self, raw: Raw, u: Array, method: Method, strength: Array, watch: Array) -> Array:
         """Play the inputs, and read the targets."""
         watched = isinstance(method, Echoes) and method.watched
+        learner = replace(self.learner, stencil=method.stencil) if isinstance(method, Echoes) else self.learner
         held: list[Session] = []  # the bench holds a state from here on
 
         @jax.custom_vjp
         def run(raw: Raw, u: Array, strength: Array, watch: Array) -> Array:
-            session = self._session(raw, u)
+            session = self._session(learner, raw, u)
             found = self._outputs(session, u)
             self._count(session)
             return found
@@ -82,7 +88,7 @@ class BenchCircuit(Recurrence):
                 raise ArgumentError(
                     "Argument `method` must be Echoes() for a model with a bench: nothing differentiates through one"
                 )
-            held.append(self._session(raw, u))
+            held.append(self._session(learner, raw, u))
             return self._outputs(held[-1], u), (raw, u, strength, watch)
 
         def backward(kept: Any, slopes: Array) -> Any:
@@ -99,20 +105,31 @@ class BenchCircuit(Recurrence):
         for name, count in session.saturated.items():
             self.saturated[name] = self.saturated.get(name, 0) + count
 
-    def _session(self, raw: Raw, u: Array) -> Session:
+    def _session(self, learner: EchoLearner, raw: Raw, u: Array) -> Session:
         """The bench, programmed, with waveforms to play."""
         if isinstance(u, jax.core.Tracer):
             raise ArgumentError("A model with a bench must not be compiled: leave out jax.jit")
         waves = waveforms(self.design, self.amplitude * np.asarray(u, float))
         still = {t.name: np.zeros((u.shape[0], u.shape[2])) for t in self.design.netlist.targets}
         lesson = Lesson({k: np.asarray(v) for k, v in waves.items()}, still, u.shape[0])
-        theta = {k: np.asarray(v, float) for k, v in bound_parameters(self.design, raw).items()}
-        return Session.begin(self.learner, self.bench, self.design, lesson, theta)
+        return Session.begin(learner, self.bench, self.design, lesson, self._programmable(raw))
+
+    def _programmable(self, raw: Raw) -> dict[str, Any]:
+        """Theta within the limits of the bench; what is beyond is counted."""
+        theta = {k: np.array(v, float) for k, v in bound_parameters(self.design, raw).items()}
+        for name, limits in self.bench.describe().parameters.items():
+            e = self.design.parameters.entries[name]
+            value = theta[e.key][e.index] * e.scale
+            inside = min(max(value, limits.low), limits.high)
+            theta[e.key][e.index] = inside / e.scale
+            if abs(inside - value) > 1e-9 * (limits.high - limits.low):
+                self.saturated[f"parameter.{name}"] = self.saturated.get(f"parameter.{name}", 0) + 1
+        return theta
 
     def _outputs(self, session: Session, u: Array) -> Array:
         """Positions of targets, averaged over shots, (steps, targets, batch)."""
         netlist, units = self.design.netlist, self.design.assembly.units
-        repeats = session.repeats(len(self.learner.stencil.points))
+        repeats = session.repeats(len(session.learner.stencil.points))
         read = session.responses(repeats)
         found = np.stack(
             [read[f"target.{t.name}"][..., 0] / units.position(netlist.domains[t.node]) for t in netlist.targets], 1
@@ -127,7 +144,7 @@ class BenchCircuit(Recurrence):
 
     def _learnt(self, session: Session, raw: Raw, u: Array, slopes: Any, strength: float) -> tuple[Any, Any]:
         """Derivatives by the free parameters and by the inputs."""
-        points, batch = self.learner.stencil.points, u.shape[2]
+        points, batch = session.learner.stencil.points, u.shape[2]
         echoes = session.echoes(self._free(slopes, len(points), session), points, strength)
         by_theta = session.credit(echoes, strength)
         by_inputs = session.by_inputs(echoes, strength)
@@ -143,12 +160,16 @@ class BenchCircuit(Recurrence):
         return {k: v.astype(raw[k].dtype) for k, v in by_raw.items()}, by_u.astype(u.dtype)
 
     def _report(self, session: Session, slopes: Any, strength: float) -> Any:
-        """What a watched layer tells (`rhel_hw.layers.WATCHED`); two echoes without nudges tell the noise."""
+        """What a watched layer tells (`rhel_hw.layers.WATCHED`).
+
+        Two echoes without nudges tell the noise, and the smallest difference between two readings the resolution.
+        """
         points = (1.0, -1.0, 0.0, 0.0)
         if session.repeats(2) > session.repeats(1):
             session.responses(session.repeats(len(points)))
         echoes = session.echoes(self._free(slopes, len(points), session), points, strength).samples
         found = []
+        steps = max((_step(x) / (np.std(x) or np.inf) for x in echoes.values()), default=0.0)
         for kind in (Kind.POSITION, Kind.MOMENTUM):
             x = session.sight.coordinates(echoes, kind)
             if x.ndim:
@@ -157,10 +178,15 @@ class BenchCircuit(Recurrence):
                 spread = np.sqrt(np.mean(np.var(still, axis=0)))
                 strayed = _rms((plus - minus) / 2)
                 if spread > 0 and strayed > 0:
-                    found.append(
-                        [strayed / spread, _rms((plus + minus) / 2 - still) / strayed, _rms(one - other) / spread]
-                    )
+                    bent = _rms((plus + minus) / 2 - still) / strayed
+                    found.append([strayed / spread, bent, max(_rms(one - other) / spread, steps / 12**0.5)])
         return np.max(found, axis=0) if found else np.zeros(3)
+
+
+def _step(x: Any) -> float:
+    """Smallest difference between two readings, which of a coarse converter is its step."""
+    gaps = np.diff(np.unique(x))
+    return float(gaps.min()) if len(gaps) else 0.0
 
 
 def _rms(x: Any) -> float:

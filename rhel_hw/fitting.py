@@ -134,7 +134,14 @@ class Fitting:
         began = time.perf_counter()
         if min(parts.train.count, parts.validation.count, parts.test.count) < 1:
             raise ArgumentError("Argument `parts` must have series in all three parts, but one is empty")
+        if self.compared and not model.traced:
+            raise ArgumentError("Argument `compared` must be False for a model with a bench: nothing differentiates it")
         place = None if out is None else folder(out) / CHECKPOINT
+        if place is not None and place.exists() and not model.traced:
+            raise ArgumentError(
+                f"Argument `out` must be a new folder for a model with a bench, but {place} is there: a bench is where "
+                "it is, and a training on it cannot go on exactly"
+            )
         fingerprint = sha256(f"{model}|{self}|{learning}|{np.dtype(dtype)}|{parts.digest}".encode()).hexdigest()
         desk = _Desk(self, model, parts.train, learning, dtype)
         state, history, earlier = desk.begin(), [], 0.0

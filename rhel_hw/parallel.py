@@ -42,7 +42,9 @@ def pays_echo(energy: Energy, integrator: Integrator, steps: int, batch: int) ->
 
 
 def _possible(energy: Energy, integrator: Integrator) -> bool:
-    return isinstance(energy, LinearUnits) and isinstance(integrator, Leapfrog)
+    """Powers of a step need double precision, whatever that of the run."""
+    double = jnp.result_type(jnp.float64) == jnp.float64
+    return isinstance(energy, LinearUnits) and isinstance(integrator, Leapfrog) and double
 
 
 def positions(theta: Theta, inputs: Array, step: Array) -> tuple[Array, State]:
@@ -127,8 +129,8 @@ def _step(theta: Theta, step: Array, q: Array, p: Array, force: Array | float) -
 
 
 def _powers(theta: Theta, step: Array, count: int) -> Array:
-    """M¹ … M^count, (count, 2, 2, n), in double precision where there is one: their errors add up over the blocks."""
-    wide = {k: v.astype(jnp.result_type(jnp.float64)) for k, v in theta.items()}
+    """M¹ … M^count, (count, 2, 2, n), in double precision: their errors add up over the blocks."""
+    wide = {k: v.astype(jnp.float64) for k, v in theta.items()}
     length = jnp.asarray(step).astype(wide[DELTA].dtype)
     one, none = jnp.ones_like(wide[DELTA]), jnp.zeros_like(wide[DELTA])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from circuits import Design
 from rhel_hw.bench import Kind
-from rhel_hw.credit import Samples, credit
+from rhel_hw.credit import Samples, credit, input_slopes
 from rhel_hw.losses import targets_of
 from rhel_hw.operations import MomentumFlip
 
@@ -91,27 +91,45 @@ class Sight:
     def frozen(self) -> tuple[str, ...]:
         """Trainable parameters whose gradient depends on something that is not seen."""
         entries = [e for e in self.design.assembly.entries if e.trainable]
-        hidden = [np.flatnonzero(~self.seen(kind)) for kind in (Kind.POSITION, Kind.MOMENTUM)]
-        if not any(len(h) for h in hidden):
-            return ()
-        energy, n = self.design.hamiltonian, self.design.hamiltonian.size
+        energy, theta, targets = self.design.hamiltonian, self.design.theta(), targets_of(self.design)
         keys = tuple(dict.fromkeys(e.key for e in entries))
-        rng = np.random.default_rng(0)
-        theta = self.design.theta()
-        u, targets = np.full((1, energy.inputs, 1, 1), 0.3), targets_of(self.design)
-        still = np.zeros((1, targets.rows, 1, 1))
 
-        def slope(q: Floats, p: Floats) -> Floats:
-            """∂h/∂θ of one step at a trial state."""
-            state = Samples(q[None, :, None, None], np.stack([p, p])[:, :, None, None], still, u)
-            found = credit(energy, MomentumFlip(), keys, theta, targets, lambda _: state, 1, 0.0, jnp.ones(1))
+        def slopes(samples: Samples) -> Floats:
+            found = credit(energy, MomentumFlip(), keys, theta, targets, lambda _: samples, 1, 0.0, jnp.ones(1))
             return np.array([float(found[e.key][e.index]) for e in entries])
 
-        q, p = rng.normal(size=(2, n))
-        here, hurt = slope(q, p), np.zeros(len(entries), bool)
+        return tuple(e.name for e, hurt in zip(entries, self._hurt(slopes, len(entries)), strict=True) if hurt)
+
+    @cached_property
+    def dark_drives(self) -> tuple[str, ...]:
+        """Drives of which it cannot be seen what they do to a loss."""
+        energy, theta, targets = self.design.hamiltonian, self.design.theta(), targets_of(self.design)
+        items = self.design.assembly.inputs
+
+        def slopes(samples: Samples) -> Floats:
+            return input_slopes(energy, MomentumFlip(), theta, targets, lambda _: samples, 1, 0.0)[0, :, 0]
+
+        hurt = self._hurt(slopes, len(items))
+        return tuple(dict.fromkeys(item.drive.name for item, dark in zip(items, hurt, strict=True) if dark))
+
+    def _hurt(self, slopes: Callable[[Samples], Floats], count: int) -> NDArray[np.bool_]:
+        """Which of some derivatives of h, at a trial state of one step, depend on something that is not seen."""
+        hidden = [np.flatnonzero(~self.seen(kind)) for kind in (Kind.POSITION, Kind.MOMENTUM)]
+        hurt = np.zeros(count, bool)
+        if not any(len(h) for h in hidden):
+            return hurt
+        rng = np.random.default_rng(0)
+        u = np.full((1, self.design.hamiltonian.inputs, 1, 1), 0.3)
+        still = np.zeros((1, targets_of(self.design).rows, 1, 1))
+
+        def at(q: Floats, p: Floats) -> Floats:
+            return slopes(Samples(q[None, :, None, None], np.stack([p, p])[:, :, None, None], still, u))
+
+        q, p = rng.normal(size=(2, self.design.hamiltonian.size))
+        here = at(q, p)
         for which, places in enumerate(hidden):
             if len(places):
                 moved = [q.copy(), p.copy()]
                 moved[which][places] += rng.normal(size=len(places))
-                hurt |= np.abs(slope(*moved) - here) > 1e-9 * np.abs(here).max()
-        return tuple(e.name for e, depends in zip(entries, hurt, strict=True) if depends)
+                hurt |= np.abs(at(*moved) - here) > 1e-9 * np.abs(here).max()
+        return hurt

@@ -22,17 +22,20 @@ from statistics import fmean, median, stdev
 from time import perf_counter, sleep
 from typing import Any, Literal
 
+import numpy as np
+
 from devices import ArgumentError
-from rhel_hw.data import Series, leaks, load, split
+from rhel_hw.data import Series, Split, leaks, load, split
 from rhel_hw.files import folder, write_text
+from rhel_hw.fitting import Parts
 from rhel_hw.recipes import PAPER, SMALL, Recipe
 
 Report = Callable[[int, int], None]
 Method = Literal["rhel", "bptt", "moved"]
 
 METHODS: tuple[Method, ...] = ("bptt", "rhel", "moved")
-"""The last is a control: backpropagation again, from a start that is moved a little. It shows how far two trainings come
-apart that differ in nothing else."""
+"""The last is a control: backpropagation again, from a start that is moved a little. It shows how far two trainings
+come apart that differ in nothing else."""
 MOVED = 1e-6
 WAIT_S = 0.5
 """Between looks at what is done."""
@@ -183,12 +186,13 @@ def one_run(cell: Cell, prepared: Series, seed: int, method: Method) -> dict[str
 
     found = split(prepared, seed, by=cell.by)  # type: ignore[arg-type]
     parts, scaling = cell.recipe.parts(prepared, found)
+    known = of_split(parts, prepared, found) if method == "bptt" else {}
     learning = EchoChaining() if method == "rhel" else ThroughTime()
     fitting = cell.recipe.fitting(seed=seed, compared=True, moved=MOVED if method == "moved" else 0.0)
     fitted = fitting.run(cell.recipe.model(prepared, cell.units), parts, learning)
     scores = dict(fitted.test)
-    if scaling.target_deviation is not None:
-        scores["rms"] = scores["loss"] ** 0.5 * float(scaling.target_deviation[0])
+    if (rms := scaling.rms(scores["loss"])) is not None:
+        scores["rms"] = rms
     # A gradient that vanished points nowhere.
     cosines = [row["cosine"] if isfinite(row["cosine"]) else 0.0 for row in fitted.history if "cosine" in row]
     document: dict[str, Any] = {
@@ -202,15 +206,27 @@ def one_run(cell: Cell, prepared: Series, seed: int, method: Method) -> dict[str
         "versions": {name: version(name) for name in ("rhel-hw", "jax", "numpy")},
     }
     if method == "bptt":  # what depends on the split alone is told once
-        from studies.reference_models import Part, baselines
-
-        train, validation, test = (Part(p.x, p.y, p.lengths) for p in (parts.train, parts.validation, parts.test))
-        known = baselines(train, validation, test, len(prepared.classes) or None)
-        document["baselines"] = {name: dict(score.metrics) for name, score in known.items()}
-        document["leaks"] = list(leaks(prepared, found))
-        document["counts"] = [p.count for p in (parts.train, parts.validation, parts.test)]
-        document["series"] = str(prepared)
+        document |= known
     return document
+
+
+def of_split(parts: Parts, prepared: Series, found: Split) -> dict[str, Any]:
+    """Baselines, leaks and sizes. Of sequences of values the only baseline is their mean, 0 on this scale."""
+    from studies.reference_models import Part, baselines
+
+    three = (parts.train, parts.validation, parts.test)
+    if parts.train.y.ndim > 1:
+        scores = {"mean predictor": {"mse_normalised": float(np.mean(parts.test.y**2))}}
+    else:
+        train, validation, test = (Part(p.x, p.y, p.lengths) for p in three)
+        scored = baselines(train, validation, test, len(prepared.classes) or None)
+        scores = {name: dict(score.metrics) for name, score in scored.items()}
+    return {
+        "baselines": scores,
+        "leaks": list(leaks(prepared, found)),
+        "counts": [p.count for p in three],
+        "series": str(prepared),
+    }
 
 
 # The table ----------------------------------------------------------------------------------------------------------
@@ -229,7 +245,8 @@ def table(chosen: Sequence[Cell], out: Path) -> dict[str, Any]:
 
 def row(cell: Cell, runs: dict[Method, list[Any]]) -> dict[str, Any]:
     """Means and deviations over seeds, the mean distance of pairs, and cosines between gradients during training."""
-    metric = "accuracy" if "accuracy" in runs["bptt"][0]["scores"] else "loss"
+    scores = runs["bptt"][0]["scores"]
+    metric = "accuracy" if "accuracy" in scores else "loss"
     values = {m: [r["scores"][metric] for r in found] for m, found in runs.items()}
     apart, control = (
         fmean(abs(a - b) for a, b in zip(values[m], values["bptt"], strict=True)) for m in ("rhel", "moved")
@@ -247,7 +264,7 @@ def row(cell: Cell, runs: dict[Method, list[Any]]) -> dict[str, Any]:
         "metric": "accuracy" if metric == "accuracy" else "mean square over the variance",
         "values": values,
         **{m: _mean(v) for m, v in values.items()},
-        **({f"{m}_rms": _mean([r["scores"]["rms"] for r in runs[m]]) for m in METHODS} if metric == "loss" else {}),
+        **({f"{m}_rms": _mean([r["scores"]["rms"] for r in runs[m]]) for m in METHODS} if "rms" in scores else {}),
         "apart": apart,
         "control": control,
         "within_one_deviation": apart <= _mean(values["bptt"])[1],

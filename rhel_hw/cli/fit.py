@@ -87,8 +87,8 @@ def fit(
     with progress("training", "moves") as report:
         fitted = fitting.run(model, parts, learning, out=out, report=report)
     scores = dict(fitted.test)
-    if scaling.target_deviation is not None:
-        scores["rms"] = scores["loss"] ** 0.5 * float(scaling.target_deviation[0])
+    if (rms := scaling.rms(scores["loss"])) is not None:
+        scores["rms"] = rms
     files = [str(out / name) for name in ("checkpoint.npz", "curves.csv", "events.out.tfevents.0.rhel-hw")]
     if as_json:
         history = [{k: v if isfinite(v) else None for k, v in row.items()} for row in fitted.history]

@@ -72,6 +72,12 @@ class Scaling:
             raise ArgumentError(f"Argument `y` must have {width} values last, but has shape {found.shape}")
         return found * self.target_deviation + self.target_mean
 
+    def rms(self, mean_square: float) -> float | None:
+        """Root mean square error in the units of the source, from a mean square of scaled values, if there is one."""
+        if self.target_deviation is None or len(self.target_deviation) > 1:
+            return None
+        return float(mean_square**0.5 * self.target_deviation[0])
+
     def __str__(self) -> str:
         words = f"{len(self.mean)} channels scaled to mean 0 and deviation 1 of the training part"
         return f"{words}; constant there: {', '.join(self.constant)}" if self.constant else words

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from time import perf_counter
@@ -40,8 +41,8 @@ def run(*, steps: int = STEPS, report: Report | None = None) -> list[Row]:
     for done, case in enumerate(cases):
         if report:
             report(done, len(cases))
-        with get_context("spawn").Pool(1) as pool:
-            rows.append(pool.apply(measure, (*case, steps)))
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            rows.append(pool.submit(measure, *case, steps).result())
     return rows
 
 

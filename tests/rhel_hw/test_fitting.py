@@ -152,34 +152,32 @@ def test_a_training_that_stopped_anywhere_goes_on_exactly(model, parts, tmp_path
         assert {k: v for k, v in a.items() if k != "seconds"} == {k: v for k, v in b.items() if k != "seconds"}
 
 
-COMMAND = "fit delayed-recall --hidden 8 --state 8 --blocks 2 --moves 400 --evaluate 20 --batch 8 --json --out"
+COMMAND = "fit delayed-recall --hidden 8 --state 8 --blocks 2 --moves {} --evaluate 20 --batch 8 --json --out"
 
 
-def command(out):
-    return [sys.executable, "-m", "rhel_hw.cli", *COMMAND.split(), str(out)]
+def command(out, moves):
+    return [sys.executable, "-m", "rhel_hw.cli", *COMMAND.format(moves).split(), str(out)]
 
 
-@pytest.mark.parametrize("kills", [pytest.param(1), pytest.param(10, marks=pytest.mark.slow)])
-def test_killed_at_random_times_it_ends_where_it_would_have(tmp_path, kills):
+@pytest.mark.parametrize(("kills", "moves"), [(1, 300), pytest.param(10, 3000, marks=pytest.mark.slow)])
+def test_killed_at_random_times_it_ends_where_it_would_have(tmp_path, kills, moves):
     """By SIGKILL, from outside, while the process trains: parameters and curves are the same, bit for bit."""
-    whole = json.loads(subprocess.run(command(tmp_path / "whole"), capture_output=True, check=True, text=True).stdout)
-    rng, out = random.Random(0), tmp_path / "killed"
-    killed = 0
-    while killed < kills:
-        process = subprocess.Popen(command(out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    out, rng = tmp_path / "killed", random.Random(0)
+    for _ in range(kills):
         before = _moves(out)
+        process = subprocess.Popen(command(out, moves), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while process.poll() is None and _moves(out) <= before:  # until it has got further
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0, 0.3))
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.2))
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        killed += 1
-        if _moves(out) >= 400:
-            break
-    assert killed == kills or killed >= 5
-    again = json.loads(subprocess.run(command(out), capture_output=True, check=True, text=True).stdout)
-    assert again["test"] == whole["test"]
-    for a, b in zip(again["history"], whole["history"], strict=True):
+        assert process.wait() == -signal.SIGKILL, "it had ended before it was killed"
+    assert 0 < _moves(out) < moves
+    first, second = (
+        json.loads(subprocess.run(command(p, moves), capture_output=True, check=True, text=True).stdout)
+        for p in (tmp_path / "whole", out)
+    )
+    assert second["test"] == first["test"]
+    for a, b in zip(second["history"], first["history"], strict=True):
         assert {k: v for k, v in a.items() if k != "seconds"} == {k: v for k, v in b.items() if k != "seconds"}
     first, second = (np.load(p / CHECKPOINT) for p in (tmp_path / "whole", out))
     assert all(np.array_equal(first[k], second[k]) for k in first.files if k != "document")
