@@ -60,9 +60,7 @@ class HSSM:
             raise ArgumentError(f"Argument `dropout` must be from 0 to below 1, but is {self.dropout!r}")
         benches = [id(r.bench) for r in self.recurrences if hasattr(r, "bench")]
         if len(set(benches)) < len(benches):
-            raise ArgumentError(
-                "Argument `recurrences` must have a bench each, but two share one, which holds one state"
-            )
+            raise ArgumentError("Argument `recurrences` must have a bench each, but two share one: it holds one state")
         if not self.wiring:
             object.__setattr__(self, "wiring", tuple((i,) for i in range(self.depth)))
         if len(self.wiring) != self.depth:

@@ -15,7 +15,7 @@ import pytest
 
 from circuits.generators import ladder
 from devices import ArgumentError
-from rhel_hw import EmulatedBench
+from rhel_hw import EmulatedBench, Leapfrog, Yoshida4, checkpoints
 from rhel_hw.baselines import ThroughTime
 from rhel_hw.bench_recurrence import BenchCircuit
 from rhel_hw.data import adding_problem, delayed_recall, split
@@ -128,6 +128,40 @@ def test_another_training_is_not_taken_up(model, parts, tmp_path):
     other = Parts(parts.validation, parts.validation, parts.test)
     with pytest.raises(ArgumentError, match="another model, data or settings"):
         SMALLEST.fitting(moves=4).run(model, other, ThroughTime(), out=tmp_path)
+
+
+def test_a_checkpoint_keeps_double_precision(tmp_path):
+    """Whatever the precision of JAX: what NumPy held comes back from NumPy."""
+    tree = (np.array([0.1, 1 / 3]), jax.numpy.ones(2, np.float32))
+    checkpoints.save(tmp_path / "c.npz", "f", {}, tree)
+    _, found = checkpoints.load(tmp_path / "c.npz", "f", tree, "kind")
+    assert isinstance(found[0], np.ndarray)
+    assert np.array_equal(found[0], tree[0])
+    assert found[1].dtype == np.float32
+
+
+def test_evaluation_uses_the_integrator_of_the_training(model, parts):
+    fast = SMALLEST.fitting(moves=2, evaluate=2)
+    plain, other = (fast.run(model, parts, ThroughTime(i)) for i in (Leapfrog(), Yoshida4()))
+    assert plain.test["loss"] != other.test["loss"]
+    assert evaluation(model, other.parameters, other.memory, parts.test, 8, Yoshida4()) == other.test
+    assert evaluation(model, other.parameters, other.memory, parts.test, 8) != other.test
+
+
+def test_training_that_diverges_ends_and_says_so(model, parts):
+    for learning in (EchoChaining(), ThroughTime()):
+        fitted = SMALLEST.fitting(rate=1e30).run(model, parts, learning)
+        assert "diverged" in fitted.ended
+
+
+def test_a_model_with_a_bench_is_neither_compared_nor_taken_up(parts, tmp_path):
+    design = ladder(3).replace(targets=["n0", "n2"]).compile(steps=parts.train.steps)
+    model = HSSM(parts.train.width, 2, 4, (BenchCircuit(design, EmulatedBench(design), amplitude=0.1),))
+    with pytest.raises(ArgumentError, match="`compared` must be False"):
+        SMALLEST.fitting(compared=True).run(model, parts, EchoChaining())
+    (tmp_path / CHECKPOINT).write_bytes(b"")
+    with pytest.raises(ArgumentError, match="new folder"):
+        SMALLEST.fitting().run(model, parts, EchoChaining(), out=tmp_path)
 
 
 class StoppedError(Exception):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from circuits.generators import ladder
+from circuits.netlist import Probes
 from devices import ArgumentError
 from rhel_hw import EchoLearner, EmulatedBench, Profile, Reprepare, Richardson
 from rhel_hw.baselines import ThroughTime
@@ -123,6 +124,28 @@ def test_automatic_strengths_suit_single_precision(kind, scale):
         assert np.all((found.strayed > 1e-4) & (found.strayed < 0.1))
 
 
+def test_the_search_climbs_from_where_nothing_strays():
+    """As where nudges are below what the precision resolves."""
+
+    def watch(strengths):
+        strayed = np.where(strengths < 1e3, 0.0, 1e-5 * strengths)
+        return np.stack([strayed, 0 * strayed, np.full_like(strayed, 1e-7)], axis=1)
+
+    found = tuned(watch, np.array([0.1, 1e5]))
+    np.testing.assert_allclose(found.strayed, 1, rtol=0.5)
+    dead = tuned(lambda s: np.zeros((len(s), 3)), np.ones(2))
+    assert np.all(np.isfinite(dead.strengths))
+
+
+def test_the_best_strength_is_found_for_every_order():
+    """Of ρ/r + β^k with r = a·s and β = b·s, by its closed form."""
+    a, b, noise = 1e-3, 2e-3, 1e-6
+    for order in (1, 2, 4):
+        found = tuned(lambda s: np.stack([a * s, b * s, noise + 0 * s], axis=1), np.ones(1), order)
+        best = (noise / (order * a * b**order)) ** (1 / (order + 1))
+        assert 1 / 1.5 < found.strengths[0] / min(best, 1 / a) < 1.5
+
+
 def test_strengths_that_differ_by_powers_of_ten_need_one_program():
     model, batch = HSSM(2, 3, 4, (LinearRow(3),)), batch_of(2, dtype=np.float32)
     compiled = []
@@ -151,10 +174,23 @@ def test_any_circuit_is_a_recurrence(design):
     assert_alike(*both(model, batch_of(2)), 1e-9)
 
 
+def test_circuits_that_differ_are_different_programs(design):
+    """Compiled programs are found again by equality of models."""
+    one, other = (HSSM(2, 3, 4, (Circuit(design, amplitude),), dropout=0.0) for amplitude in (1.0, 0.05))
+    assert one != other
+    batch, given = batch_of(2), (one.strengths(), one.memory(np.float64), KEY)
+    start = one.start(0, np.float64)
+    values = [float(gradient(start, m, Echoes(), batch, *given)[0]) for m in (one, other)]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)  # a linear circuit: in and out cancel
+    elsewhere = ladder(3).replace(targets=["n0", "n1"]).compile(steps=STEPS)
+    third = replace(one, recurrences=(Circuit(elsewhere),))
+    assert abs(float(gradient(start, third, Echoes(), batch, *given)[0]) - values[0]) > 1e-6
+
+
 @pytest.mark.parametrize("protocol", ["hold", "re-prepare"])
 def test_an_ideal_bench_is_to_a_model_what_its_circuit_is(design, protocol):
     """Also between other recurrences, and by the inputs, which nudge what lies below."""
-    learner = EchoLearner(stencil=Richardson(), **({} if protocol == "hold" else {"protocol": Reprepare()}))
+    learner = EchoLearner(**({} if protocol == "hold" else {"protocol": Reprepare()}))
     bench = BenchCircuit(design, EmulatedBench(design), learner=learner)
     model = HSSM(2, 3, 4, (LinearRow(4), bench, NonlinearRow(4)))
     twin = replace(model, recurrences=(LinearRow(4), Circuit(design), NonlinearRow(4)))
@@ -180,6 +216,41 @@ def test_a_bench_with_converters_comes_near(design):
     loud = replace(model, recurrences=(BenchCircuit(design, bench.bench, amplitude=10.0), LinearRow(4)))
     gradient(start, loud, Echoes(), batch, model.strengths(), memory, KEY)
     assert loud.saturated["block 1: drive.u0"] > 0
+
+
+@pytest.mark.parametrize("guess", [1e-4, 1e4])
+def test_strengths_on_a_coarse_bench_are_found_from_any_guess(design, guess):
+    """Without noise two echoes are read alike: what limits is the step of the converters."""
+    profile = Profile().set("readout.bits", 10).set("readout.full_scale", 4.0)
+    bench = BenchCircuit(design, EmulatedBench(design, profile), amplitude=0.05)
+    model, batch = HSSM(2, 3, 4, (bench,), dropout=0.0), batch_of(2)
+    start, memory, watched = model.start(0, np.float64), model.memory(np.float64), replace(Echoes(), watched=True)
+    found = tuned(lambda s: watching(start, model, watched, batch, jnp.asarray(s), memory, KEY), np.array([guess]))
+    assert 0.1 < found.strayed[0] < 10
+    twin = replace(model, recurrences=(Circuit(design, amplitude=0.05),))
+    ours, theirs = (
+        gradient(start, m, how, batch, jnp.asarray(found.strengths), memory, KEY)[1]
+        for m, how in ((model, Echoes()), (twin, ThroughTime()))
+    )
+    assert recurrent_cosines(ours, theirs)[0] > 0.98
+
+
+def test_parameters_stay_within_the_limits_of_a_bench(design):
+    model = HSSM(2, 3, 4, (BenchCircuit(design, EmulatedBench(design)),))
+    start = model.start(0, np.float64)
+    raw = start["blocks"][0]["recurrence"]
+    raw["inductor.inductance"] = raw["inductor.inductance"] + 100.0
+    gradient(start, model, Echoes(), batch_of(2), model.strengths(), model.memory(np.float64), KEY)
+    assert any(name.startswith("block 1: parameter.") for name in model.saturated)
+
+
+def test_a_bench_of_its_own_and_channels_that_show_enough(design):
+    recurrence = BenchCircuit(design, EmulatedBench(design))
+    with pytest.raises(ArgumentError, match="a bench each"):
+        HSSM(2, 3, 4, (recurrence, recurrence))
+    blind = design.netlist.replace(probes=Probes(positions=("n1",))).compile(steps=STEPS)
+    with pytest.raises(ArgumentError, match="could not learn"):
+        BenchCircuit(blind, EmulatedBench(blind))
 
 
 def test_nothing_differentiates_through_a_bench(design):

@@ -44,7 +44,16 @@ def test_paper_takes_what_is_there(tmp_path):
 
 
 def run(scores, cosines=(), **more):
-    return {"seed": 0, "scores": scores, "seconds": 1.0, "moves": 4, "ended": "", "cosines": list(cosines), **more}
+    return {
+        "seed": 0,
+        "scores": scores,
+        "seconds": 1.0,
+        "moves": 4,
+        "ended": "",
+        "cosines": list(cosines),
+        "date": "",
+        **more,
+    }
 
 
 def test_a_row_pairs_runs_by_their_seeds():
@@ -53,7 +62,8 @@ def test_a_row_pairs_runs_by_their_seeds():
     told = {"baselines": {"mean predictor": {"mse_normalised": 1.0}}, "leaks": [], "counts": [], "series": "s"}
     bptt = [run({"loss": x, "rms": 1.0}, **told) for x in (0.1, 0.3)]
     rhel = [run({"loss": x, "rms": 1.0}, (0.9, 1.0)) for x in (0.3, 0.1)]
-    row = tables.row(cell, {"bptt": bptt, "rhel": rhel})
+    row = tables.row(cell, {"bptt": bptt, "rhel": rhel, "moved": bptt})
+    assert row["control"] == 0
     assert row["bptt"] == pytest.approx((0.2, 0.02**0.5))
     assert row["apart"] == pytest.approx(0.2)
     assert not row["within_one_deviation"]
@@ -66,7 +76,7 @@ def test_runs_are_kept_and_not_made_again(tmp_path, monkeypatch):
     chosen = [Cell("delayed-recall", "delayed-recall", "random", "linear", TINY, (0, 1))]
     first = tables.run(chosen, tmp_path, workers=1)
     files = sorted((tmp_path / "runs").iterdir())
-    assert len(files) == 4
+    assert len(files) == 6
     stamps = [f.stat().st_mtime_ns for f in files]
     files[0].unlink()
     again = tables.run(chosen, tmp_path, workers=1)
