@@ -30,6 +30,7 @@ State = tuple[Array, Array]
 Theta = Mapping[str, Array]
 
 
+_positions = jax.jit(positions, static_argnums=(0, 1))
 DEALS = 100
 """Most times that the control deals out its credit."""
 
@@ -63,7 +64,7 @@ class ThroughTime:
         self, energy: Energy, theta: Mapping[str, Array], inputs: Array, step: Array, strength: Array, watch: Array
     ) -> Array:
         """Positions of a layer that is differentiated step by step."""
-        return positions(energy, self.integrator, theta, inputs, step)[0]
+        return _positions(energy, self.integrator, theta, inputs, step)[0]
 
 
 @dataclass(frozen=True)

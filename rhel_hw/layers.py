@@ -48,7 +48,7 @@ class Echoes:
 
     def through(self, energy: Energy, theta: Theta, inputs: Array, step: Array, strength: Array, watch: Array) -> Array:
         """Positions of a layer that learns by echoes."""
-        found: Array = echoed(energy, self, theta, inputs, step, strength, watch)
+        found: Array = _compiled(energy, self, theta, inputs, step, strength, watch)
         return found
 
 
@@ -145,3 +145,5 @@ def _largest(part: Array, whole: Array) -> Array:
 
 
 echoed.defvjp(_forward, _backward)
+# Models with a bench are not compiled as a whole; a loop that is not compiled at all would be compiled at every call.
+_compiled = jax.jit(echoed, static_argnums=(0, 1))

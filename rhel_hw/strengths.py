@@ -32,21 +32,25 @@ FURTHEST = 1.0
 """Most that echoes shall stray, over the spread of the state."""
 FLOOR = 4.0
 """Times the noise: what bends less may be round-off and counts as straight."""
+SMALL = 0.01
+"""How far echoes may stray for a bend that grows as the strength falls to be noise; further out bends saturate."""
 LARGEST = 1e15
 """Range of strengths, and of their inverse: squares of them are held by single precision."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """Strengths that were found."""
+    """Strengths that were found, and what the pilots of these said."""
 
     strengths: Floats
     strayed: Floats
-    """How far echoes strayed at the last pilot, over the spread of the state."""
+    """How far echoes strayed, over the spread of the state."""
     bent: Floats
-    """Their bend then, over how far they strayed."""
-    missed: Floats
-    """By how much an echo that was not nudged missed the way it came, over that spread."""
+    """Their bend, over how far they strayed."""
+    noise: Floats
+    """By how much echoes that should be alike differed, over that spread."""
+    error: Floats
+    """What is to be expected of the gradient, relative to it; noise averages out, so that this is a bound."""
     pilots: int
 
 
@@ -55,52 +59,58 @@ def tuned(watch: Watch, strengths: Floats, order: int = 2) -> Tuned:
 
     `order` is that of the stencil which compares the echoes.
     """
-    best: Tuned | None = None
-    low, high = np.zeros_like(strengths), np.full_like(strengths, np.inf)
-    for pilot in range(1, PILOTS + 1):
-        reports = np.asarray(watch(strengths), float)
+    tried, seen = [strengths], []
+    for _ in range(PILOTS):
+        reports = np.asarray(watch(tried[-1]), float)
         if not np.all(np.isfinite(reports)):
             raise DivergedError(
                 "The recurrences left the range of floating point: use smaller inputs or a smaller rate"
             )
-        strayed, bent, missed = reports.T
-        found = Tuned(strengths, strayed, bent, missed, pilot)
-        best = found if best is None else _better(best, found, order)
-        factor = _factor(strayed, bent, missed, order)
-        settled = (factor < NEAR) & (factor > 1 / NEAR)
-        if np.all(settled | (strengths * factor > LARGEST) & (strengths == LARGEST)):
+        seen.append(reports)
+        at = np.stack(tried)
+        strayed, bent, missed = np.moveaxis(np.stack(seen), 2, 0)
+        noise = np.maximum(missed, _floor(at, strayed, bent))
+        factors = _factors(strayed, bent, noise, order)
+        following = _following(at, factors)
+        if np.all(np.abs(np.log(following / at[-1])) < np.log(NEAR)):
             break
-        low, high = np.where(factor > 1, strengths, low), np.where(factor < 1, strengths, high)
-        following = strengths * factor
-        # Never beyond what was found too strong or too weak before: half-way there instead.
-        following = np.where((factor > 1) & (following >= high), np.sqrt(strengths * high), following)
-        following = np.where((factor < 1) & (following <= low), np.sqrt(strengths * low), following)
-        strengths = np.clip(following, 1 / LARGEST, LARGEST)
-    assert best is not None  # there is at least one pilot
-    return best
+        tried.append(following)
+    errors = _over(noise, strayed) + bent**order
+    near = np.where(strayed < 2 * FURTHEST, errors, errors + 1e3 * strayed)  # further out converters may have clipped
+    best = np.argmin(np.where(np.isnan(near), np.inf, near), axis=0), np.arange(len(strengths))
+    return Tuned(at[best], strayed[best], bent[best], noise[best], errors[best], len(seen))
 
 
-def _noise(strayed: Floats, missed: Floats) -> Floats:
-    """ρ/r; infinite where nothing strays."""
-    return np.divide(missed, strayed, out=np.full_like(missed, np.inf), where=strayed > 0)
+def _floor(at: Floats, strayed: Floats, bent: Floats) -> Floats:
+    """Noise of nudged echoes, by recurrence. A bend that grows when the strength falls is none: it is noise.
+
+    Echoes of a chaotic recurrence part by more than one that is not nudged misses its way, as that is rounded alike.
+    """
+    weaker = (at[:, None] < at[None]) & (bent[:, None] > bent[None]) & (strayed < SMALL)[:, None]
+    least = np.min(np.where(np.any(weaker, axis=1), bent * strayed, np.inf), axis=0)
+    return np.where(np.isfinite(least), least, 0.0)
 
 
-def _factor(strayed: Floats, bent: Floats, missed: Floats, order: int) -> Floats:
-    """By what to change strengths after a report."""
-    noise = _noise(strayed, missed)
-    curved = bent > FLOOR * noise  # the middle of two echoes is about as noisy as they are
+def _over(part: Floats, whole: Floats) -> Floats:
+    """part/whole; infinite where there is no whole."""
+    return np.divide(part, whole, out=np.full_like(part, np.inf), where=whole > 0)
+
+
+def _factors(strayed: Floats, bent: Floats, noise: Floats, order: int) -> Floats:
+    """By what to change strengths after pilots."""
+    relative = _over(noise, strayed)
+    curved = bent > FLOOR * relative  # the middle of two echoes is about as noisy as they are
     factor = np.full_like(bent, np.inf)
-    factor[curved] = (noise[curved] / (order * bent[curved] ** order)) ** (1 / (order + 1))
-    factor = np.minimum(factor, np.divide(FURTHEST, strayed, out=np.full_like(strayed, np.inf), where=strayed > 0))
+    factor[curved] = (relative[curved] / (order * bent[curved] ** order)) ** (1 / (order + 1))
+    factor = np.minimum(factor, _over(np.full_like(strayed, FURTHEST), strayed))
     return np.clip(factor, 1e-3, 1e6)
 
 
-def _better(one: Tuned, other: Tuned, order: int) -> Tuned:
-    """For every recurrence whichever promises the smaller error; where nothing strays, there is none to tell."""
-    errors = (_noise(t.strayed, t.missed) + t.bent**order for t in (one, other))
-    first, second = (np.nan_to_num(e, nan=np.inf) for e in errors)
-
-    def chosen(name: str) -> Floats:
-        return np.asarray(np.where(second < first, getattr(other, name), getattr(one, name)))
-
-    return Tuned(chosen("strengths"), chosen("strayed"), chosen("bent"), chosen("missed"), other.pilots)
+def _following(at: Floats, factors: Floats) -> Floats:
+    """Strengths to try next: never beyond what was found too strong or too weak, half-way there instead."""
+    low = np.max(np.where(factors > 1, at, 0.0), axis=0)
+    high = np.min(np.where((factors < 1) & (at > low), at, np.inf), axis=0)
+    last, following = at[-1], at[-1] * factors[-1]
+    following = np.where((factors[-1] > 1) & (following >= high), np.sqrt(last * high), following)
+    following = np.where((factors[-1] < 1) & (following <= low), np.sqrt(last * low), following)
+    return np.asarray(np.clip(following, 1 / LARGEST, LARGEST))

@@ -31,7 +31,7 @@ Report = Callable[[int, int], None]
 
 EPSILON = 0.1
 BLOCKS, WIDTH = 6, 64
-SIZES: Mapping[str, dict[str, int]] = {"quick": {"batch": 8, "steps": 250}, "full": {"batch": 16, "steps": 500}}
+SIZES: Mapping[str, dict[str, int]] = {"quick": {"batch": 8, "steps": 250}, "full": {"batch": 16, "steps": 400}}
 INPUTS_OF = 2
 """The block whose inputs are looked at, counted from 0: the paper's third."""
 

@@ -168,7 +168,7 @@ class StoppedError(Exception):
     pass
 
 
-@pytest.mark.parametrize("at", [1, 5, 8])
+@pytest.mark.parametrize("at", [5, pytest.param(1, marks=pytest.mark.slow), pytest.param(8, marks=pytest.mark.slow)])
 def test_a_training_that_stopped_anywhere_goes_on_exactly(model, parts, tmp_path, at):
     """Checkpoints every three moves, evaluations every four: the moves in between are made again."""
     fitting = SMALLEST.fitting(keep=3)
