@@ -284,11 +284,11 @@ def _benchmark_memory(rounds: int) -> tuple[list[Any], list[Any]]:
     with progress("training", "cases") as report:
         rows = memory.run(report=report)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("units", "method", "steps", "batch", "temporaries", "peak of the process", "seconds a move"):
+    for column in ("units", "method", "steps", "batch", "temporaries", "peak of the process", "s a move", "losses"):
         table.add_column(column, justify="left" if column in ("units", "method") else "right")
     for r in rows:
         table.add_row(
             r.units, r.method, f"{r.steps}", f"{r.batch}", size_text(r.temporary_bytes), size_text(r.peak_bytes),
-            f"{r.move_seconds:.1f}",
+            f"{r.move_seconds:.1f}", ", ".join(f"{x:.3g}" for x in r.losses),
         )  # fmt: skip
     return rows, [table, "temporaries: of a move, as the compiler plans them; peak: resident memory while training"]
