@@ -289,6 +289,6 @@ def _benchmark_memory(rounds: int) -> tuple[list[Any], list[Any]]:
     for r in rows:
         table.add_row(
             r.units, r.method, f"{r.steps}", f"{r.batch}", size_text(r.temporary_bytes), size_text(r.peak_bytes),
-            f"{r.move_seconds:.1f}", ", ".join(f"{x:.3g}" for x in r.losses),
+            f"{r.move_seconds:.1f}", ", ".join("–" if x is None else f"{x:.3g}" for x in r.losses),
         )  # fmt: skip
     return rows, [table, "temporaries: of a move, as the compiler plans them; peak: resident memory while training"]

@@ -9,6 +9,7 @@ import resource
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from math import isfinite
 from multiprocessing import get_context
 from time import perf_counter
 
@@ -32,8 +33,8 @@ class Row:
     """Most resident memory of a process that trains, evaluates, and finds its strengths."""
     move_seconds: float
     """Of the fastest move."""
-    losses: tuple[float, ...]
-    """Before every move; no number where the gradient was none, as backpropagation's may be in chaotic recurrences."""
+    losses: tuple[float | None, ...]
+    """Before every move; None where the gradient was none, as backpropagation's may be in chaotic recurrences."""
 
 
 def run(*, steps: int = STEPS, report: Report | None = None) -> list[Row]:
@@ -76,4 +77,13 @@ def measure(units: str, method: str, steps: int) -> Row:
 
     Fitting(moves=MOVES, batch=BATCH, rate=1e-3, evaluate=MOVES).run(model, parts, learning, report=report)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIBIBYTE
-    return Row(units, method, steps, BATCH, temporary, peak, float(min(np.diff(times))), tuple(losses))
+    return Row(
+        units,
+        method,
+        steps,
+        BATCH,
+        temporary,
+        peak,
+        float(min(np.diff(times))),
+        tuple(x if isfinite(x) else None for x in losses),
+    )
