@@ -24,21 +24,20 @@ Array = Any
 State = tuple[Array, Array]
 Theta = Mapping[str, Array]
 
-FEWEST_STEPS, MOST_LANES = 4096, 64
-"""Blocks were measured to be faster in free passes of at least so many steps, if a step has no more numbers than this:
-units × batch (`rhel-hw benchmark scan`)."""
-FEWEST_ECHO_STEPS, MOST_ECHO_LANES = 4096, 32
-"""The same of echoes."""
+FEWEST_STEPS = 4096
+"""Blocks were measured to be faster from here on (`rhel-hw benchmark scan`),"""
+FREE_LANES, ECHO_LANES = range(16, 49), range(1, 33)
+"""if a step has so many numbers, units × batch: fewer are run as fast by the loop, more are too much for the caches."""
 
 
 def pays_free(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
     """Whether a free pass by blocks is possible here, and was measured to be faster than a loop over the steps."""
-    return _possible(energy, integrator) and steps >= FEWEST_STEPS and energy.size * batch <= MOST_LANES
+    return _possible(energy, integrator) and steps >= FEWEST_STEPS and energy.size * batch in FREE_LANES
 
 
 def pays_echo(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
     """The same of echoes."""
-    return _possible(energy, integrator) and steps >= FEWEST_ECHO_STEPS and energy.size * batch <= MOST_ECHO_LANES
+    return _possible(energy, integrator) and steps >= FEWEST_STEPS and energy.size * batch in ECHO_LANES
 
 
 def _possible(energy: Energy, integrator: Integrator) -> bool:
