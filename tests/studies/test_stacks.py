@@ -31,7 +31,7 @@ def test_likeness_of_gradients_that_are_known():
 
 @pytest.mark.slow
 def test_static_gradients_of_real_gestures(watch):
-    """The figures of issue: 1e-4 and 1 % in single precision, 1e-10 in double, in every layer and for both kinds."""
+    """1e-4 and 1 % in single precision, 1e-10 in double, in every layer and for both kinds."""
     result = stacks.static(watch, **stacks.SIZES["full"])
     for (_, precision), found in result.likeness.items():
         near = found["all"]
