@@ -219,6 +219,11 @@ class Fitted:
         seen = [row["cosine"] for row in self.history if "cosine" in row]
         return min(seen, default=float("nan"))
 
+    @property
+    def expected_error(self) -> float:
+        """Largest relative error of a block's gradient that pilot echoes foretold, a bound; 0 if there were none."""
+        return max((row["expected_error"] for row in self.history if "expected_error" in row), default=0.0)
+
 
 class _State(NamedTuple):
     """All that the next move depends on."""
@@ -264,7 +269,7 @@ class _Desk:
             parameters, optax.scale_by_adam().init(parameters), memory, parameters, memory,
             np.full(2, np.inf), np.zeros((), int), strengths, np.zeros(()), np.zeros((), int),
         )  # fmt: skip
-        return self._tuned(state)
+        return self._tuned(state)[0]
 
     @property
     def integrator(self) -> Integrator:
@@ -312,17 +317,19 @@ class _Desk:
             )
         if not np.isfinite(row["loss"] + row["validation_loss"]):
             return state, row
-        state = self._tuned(state)
+        state, error = self._tuned(state)
         if isinstance(self.learning, EchoChaining):
+            if error is not None:
+                row["expected_error"] = error
             row |= {f"gamma_{i + 1}": s / self.learning.epsilon for i, s in enumerate(np.asarray(state.strengths))}
             if fitting.compared:
                 row["cosine"] = float(np.min(self._cosines(state)))
         return state, row
 
-    def _tuned(self, state: _State) -> _State:
-        """With strengths from pilot echoes on the next batch, if they are automatic."""
+    def _tuned(self, state: _State) -> tuple[_State, float | None]:
+        """With strengths from pilot echoes on the next batch, if they are automatic; the error to be expected."""
         if not isinstance(self.learning, EchoChaining) or self.learning.gamma != "auto":
-            return state
+            return state, None
         batch, key = self._batch(int(state.made))
         watched = replace(self.learning.echoes, watched=True)
         given = (state.parameters, self.model, watched, batch)
@@ -331,7 +338,8 @@ class _Desk:
             return watching(*given, jnp.asarray(strengths, self.dtype), state.memory, key)
 
         order = self.learning.echoes.stencil.order
-        return state._replace(strengths=tuned(watch, np.asarray(state.strengths, float), order).strengths)
+        found = tuned(watch, np.asarray(state.strengths, float), order)
+        return state._replace(strengths=found.strengths), float(np.max(found.error))
 
     def _cosines(self, state: _State) -> Any:
         """Of gradients by echoes and by backpropagation on the next batch, over the parameters of every recurrence."""

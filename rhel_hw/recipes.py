@@ -30,7 +30,7 @@ class Recipe:
     hidden: int = 32
     state: int = 32
     blocks: int = 3
-    rate: float = 4e-3
+    rate: float = 1e-3
     last: float = 0.01
     """Rate at the end over that at the start."""
     batch: int = 32
@@ -91,14 +91,15 @@ PAPER: Mapping[str, Recipe] = {
 """By data set, for machines larger than two cores. LinOSS's own linear states are complex, twice as many numbers."""
 
 SMALL: Mapping[str, Recipe] = {
-    "watch-gestures": Recipe(decimate=20, moves=300),
-    "MotorImagery": Recipe(blocks=2, decimate=20, moves=200, evaluate=20),
-    "TROIKA_PPG_HR": Recipe(decimate=10, moves=500, evaluate=50),
+    "watch-gestures": Recipe(decimate=20, moves=600),
+    "MotorImagery": Recipe(blocks=2, decimate=20, moves=400, evaluate=20),
+    "TROIKA_PPG_HR": Recipe(decimate=10, moves=1000, evaluate=50),
     "delayed-recall": Recipe(blocks=2, rate=3e-3),
     "adding": Recipe(blocks=2, rate=3e-3),
     "pulse-detection": Recipe(blocks=2, decimate=4, rate=3e-3),
 }
-"""By data set, for two cores."""
+"""By data set, for two cores. At four times the rate of the first three, two trainings of nonlinear units by
+backpropagation come apart that differ by round-off at the start (docs/results.md)."""
 
 
 def recipe(name: str) -> Recipe:

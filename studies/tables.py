@@ -14,7 +14,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from hashlib import sha256
-from importlib.metadata import version
 from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,6 +28,7 @@ from rhel_hw.data import Series, Split, leaks, load, split
 from rhel_hw.files import folder, write_text
 from rhel_hw.fitting import Parts
 from rhel_hw.recipes import PAPER, SMALL, Recipe
+from studies.provenance import code, versions
 
 Report = Callable[[int, int], None]
 Method = Literal["rhel", "bptt", "moved"]
@@ -203,7 +203,8 @@ def one_run(cell: Cell, prepared: Series, seed: int, method: Method) -> dict[str
         "ended": fitted.ended,
         "cosines": cosines,
         "date": date.today().isoformat(),
-        "versions": {name: version(name) for name in ("rhel-hw", "jax", "numpy")},
+        "versions": versions(),
+        "code": code(),
     }
     if method == "bptt":  # what depends on the split alone is told once
         document |= known
@@ -276,6 +277,7 @@ def row(cell: Cell, runs: dict[Method, list[Any]]) -> dict[str, Any]:
         "longest_s": max(r["seconds"] for found in runs.values() for r in found),
         "seconds": {m: fmean(r["seconds"] for r in runs[m]) for m in METHODS},
         "dates": sorted({r["date"] for found in runs.values() for r in found}),
+        "codes": sorted({r["code"] for found in runs.values() for r in found}),
     }
 
 
@@ -314,4 +316,7 @@ def lines(document: dict[str, Any]) -> list[str]:
             text.append(f"| {r['data']} | {r['split']} | {name} | {mean:.3f} ± {deviation:.3f} |")
     notes = dict.fromkeys((r["data"], r["split"], leak) for r in rows for leak in r["leaks"])
     text += ["", *(f"- {data}, split {by}: {leak}" for data, by, leak in notes)] if notes else []
+    codes = {c for r in rows for c in r["codes"]}
+    if len(codes) > 1:
+        text += ["", f"- runs are of {len(codes)} versions of the code: remove the folder `runs` to make them all anew"]
     return text

@@ -13,6 +13,9 @@ from rich.markup import escape
 from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress, use_float64
 from rhel_hw.cli.learning import number_or_auto
 
+DOUBTFUL = 0.1
+"""Relative error of gradients from which a training is warned of."""
+
 
 def fit(
     data: Annotated[
@@ -86,6 +89,11 @@ def fit(
             console.print(f"[yellow]warning[/]: {escape(warning)}")
     with progress("training", "moves") as report:
         fitted = fitting.run(model, parts, learning, out=out, report=report)
+    if fitted.expected_error > DOUBTFUL:
+        warnings.append(
+            f"gradients of a block may have been off by {min(fitted.expected_error, 1.0):.0%} or more, as its pilot "
+            "echoes say: use shorter series or a smaller rate"
+        )
     scores = dict(fitted.test)
     if (rms := scaling.rms(scores["loss"])) is not None:
         scores["rms"] = rms
@@ -106,6 +114,8 @@ def fit(
         console.print(f"nudging: ε = {epsilon:g}, γ by block = {gammas}")
     if compare:
         console.print(f"gradients by echoes and by backpropagation: least cosine {fitted.cosine:.6f}")
+    if fitted.expected_error > DOUBTFUL:
+        console.print(f"[yellow]warning[/]: {escape(warnings[-1])}")
     console.print("test part: " + ", ".join(f"{k} {v:.4g}" for k, v in scores.items()))
     for file in files:
         console.print(f"wrote {file}")

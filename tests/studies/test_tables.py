@@ -52,6 +52,7 @@ def run(scores, cosines=(), **more):
         "ended": "",
         "cosines": list(cosines),
         "date": "",
+        "code": "a",
         **more,
     }
 
@@ -67,6 +68,8 @@ def test_a_row_pairs_runs_by_their_seeds():
     assert row["bptt"] == pytest.approx((0.2, 0.02**0.5))
     assert row["apart"] == pytest.approx(0.2)
     assert not row["within_one_deviation"]
+    assert "versions of the code" not in "\n".join(tables.lines({"rows": [row]}))
+    assert "2 versions of the code" in "\n".join(tables.lines({"rows": [{**row, "codes": ["a", "b"]}]}))
     assert row["cosine_least"] == 0.9
     assert row["baselines"]["mean predictor"] == (1.0, 0.0)
 
