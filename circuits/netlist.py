@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 """Probe every node."""
-SETTINGS = ("profile", "learning", "task", "training")
+SETTINGS = ("profile", "learning", "task", "training", "sweep")
 """Sections of design files that are kept as they are, for those who read them."""
 
 

@@ -6,7 +6,7 @@ so that loss and noise are those of the elements. What changes only its values b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -160,16 +160,17 @@ class Chips:
     """Some chips of one design, by their numbers, and how they come by their parameters."""
 
     nominal: Design
-    profile: Profile
+    profile: Profile | tuple[Profile, ...]
+    """Of all chips, or of each; then they are alike in what `ALIKE` names."""
     seed: int
     numbers: tuple[int, ...]
     design: Design = field(init=False)
-    """As made."""
+    """As made; of chips with different losses that of the first, with parameters for all."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "design", made(self.nominal, self.profile))
+        object.__setattr__(self, "design", made(self.nominal, self.profiles[0]))
         known = {*self._by_name, *(e.name for e in self.nominal.netlist.elements)}
-        for name in self.profile.fabrication.stuck:
+        for name in self.profiles[0].fabrication.stuck:
             if name not in known:
                 raise ProfileError(
                     "fabrication.stuck", f"must name elements or parameters, but has {name!r}{nearest(name, known)}"
@@ -182,18 +183,24 @@ class Chips:
         return len(self.numbers)
 
     @cached_property
+    def profiles(self) -> tuple[Profile, ...]:
+        """Of every chip."""
+        return self.profile if isinstance(self.profile, tuple) else (self.profile,) * len(self.numbers)
+
+    @cached_property
     def limits(self) -> dict[str, Limits]:
         """Between which values each trainable parameter can be programmed."""
         found = {}
+        reach = self.profiles[0].fabrication.range
         for e in self.nominal.assembly.entries:
             if e.trainable:
                 value = self.nominal.assembly.theta[e.key][e.index] * e.scale
                 if e.bounds is not None:
                     low, high = (b * e.scale for b in e.bounds)
                 elif e.positive:
-                    low, high = value / self.profile.fabrication.range, value * self.profile.fabrication.range
+                    low, high = value / reach, value * reach
                 else:
-                    high = self.profile.fabrication.range * (abs(value) or e.scale)
+                    high = reach * (abs(value) or e.scale)
                     low = -high
                 found[e.name] = Limits(e.unit, float(low), float(high))
         return found
@@ -206,18 +213,23 @@ class Chips:
         `programmed` are SI values, one or one per chip. The arrays are (count,) where all chips are alike, (count,
         chips) otherwise, and (count, passes·chips) if the numbers of several passes are given.
         """
-        assembly = self.design.assembly
         relative = self._relative(passes, programmings)
         resolved = {k: v for k, v in programmed.items() if not self._stuck(k)}
         lanes = self.count if relative is None else relative.shape[1]
-        theta = {k: np.array(v, float) for k, v in assembly.theta.items()}
-        if relative is not None or self._strays or any(np.ndim(v) for v in resolved.values()):
-            theta = {k: np.repeat(v[:, None], lanes, axis=1) for k, v in theta.items()}
+        theta = {k: np.array(v, float) for k, v in self._made_of.items()}
+        varied = relative is not None or self._strays or any(np.ndim(v) for v in resolved.values())
+        varied = varied or len(self.of_chips(lambda p: p.dynamics.temperature)) > 1  # which meets them in the bath
+        if varied or any(v.ndim == 2 for v in theta.values()):
+            repeats = lanes // self.count
+            theta = {
+                k: np.tile(v, (1, repeats)) if v.ndim == 2 else np.repeat(v[:, None], lanes, axis=1)
+                for k, v in theta.items()
+            }
 
         def spread(value: Any) -> Any:
             return np.tile(value, lanes // self.count) if np.ndim(value) else value
 
-        for e in assembly.entries:
+        for e in self.design.assembly.entries:
             if e.name in resolved:
                 theta[e.key][e.index] = spread(resolved[e.name]) / e.scale
             if e.name in self._strays:
@@ -229,7 +241,38 @@ class Chips:
     @property
     def wandering(self) -> bool:
         """Whether parameters change from pass to pass."""
-        return self.profile.dynamics.drift > 0 or self.profile.dynamics.flicker > 0
+        return any(p.dynamics.drift > 0 or p.dynamics.flicker > 0 for p in self.kinds[0])
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[Profile, ...], NDArray[np.intp]]:
+        """Profiles that differ, and which of them each chip has."""
+        objects = {id(p): p for p in self.profiles}  # to compare profiles by value takes long
+        places: dict[Profile, int] = {}
+        known = {i: places.setdefault(p, len(places)) for i, p in objects.items()}
+        return tuple(places), np.array([known[id(p)] for p in self.profiles], np.intp)
+
+    def of_chips(self, value: Callable[[Profile], Any]) -> Table:
+        """What profiles say, (…, chips), or (…, 1) if they all say the same."""
+        profiles, which = self.kinds
+        found = [np.asarray(value(p), float) for p in profiles]
+        if all(np.array_equal(found[0], other) for other in found[1:]):
+            return found[0][..., None]
+        return np.stack(found, axis=-1)[..., which]
+
+    @cached_property
+    def _made_of(self) -> dict[str, Table]:
+        """Parameters as made, before fabrication spreads them: (count,), or (count, chips) if losses differ."""
+        designs = {p: made(self.nominal, p) for p in self.kinds[0]}
+        first = self.design.assembly
+        for design in designs.values():
+            other = design.assembly
+            if other.units != first.units or not np.array_equal(other.factors, first.factors):
+                raise ProfileError("dynamics", "must be one for all chips here: their losses change the units")
+        return {
+            k: found[:, 0] if found.shape[1] == 1 else found
+            for k in first.theta
+            for found in [self.of_chips(lambda p, k=k: designs[p].assembly.theta[k])]  # type: ignore[misc]
+        }
 
     @cached_property
     def _by_name(self) -> dict[str, int]:
@@ -237,41 +280,49 @@ class Chips:
         return {e.name: i for i, e in enumerate(self.nominal.assembly.entries)}
 
     def _stuck(self, name: str) -> bool:
-        stuck = self.profile.fabrication.stuck
+        stuck = self.profiles[0].fabrication.stuck
         return name in stuck or name.rsplit(".", 1)[0] in stuck
 
     def resolved(self, name: str, value: Any, programmings: int) -> Any:
         """A value on the grid that can be programmed, in this programming."""
-        fabrication = self.profile.fabrication
+        fabrication = self.profiles[0].fabrication
         if fabrication.bits is None:
             return value
         limits = self.limits[name]
-        step = (limits.high - limits.low) / (2.0**fabrication.bits - 1)
+        levels = 2.0 ** self.of_chips(lambda p: p.fabrication.bits)
+        levels = levels[0] if len(levels) == 1 else levels
+        step = (limits.high - limits.low) / (levels - 1)
         codes = (np.asarray(value) - limits.low) / step
         if fabrication.rounding == "stochastic":
             codes = np.floor(codes + self._uniform(ROUNDING, programmings)[self._by_name[name]])
-        return limits.low + step * np.clip(np.round(codes), 0, 2.0**fabrication.bits - 1)
+        return limits.low + step * np.clip(np.round(codes), 0, levels - 1)
 
     def _relative(self, passes: NDArray[np.intp] | None, programmings: int) -> Table | None:
         """Relative deviation of every nominal parameter, (parameters, chips or passes·chips); None if there is none."""
-        dynamics = self.profile.dynamics
         total = None
         if np.any(self._spread):
             total = self._mismatch
-        if dynamics.gradient_drift > 0:
-            total = (0.0 if total is None else total) + dynamics.gradient_drift * programmings * self._direction
+        moving, drifting, flickering = (
+            self.of_chips(lambda p, k=k: getattr(p.dynamics, k))  # type: ignore[misc]
+            for k in ("gradient_drift", "drift", "flicker")
+        )
+        if np.any(moving):
+            total = (0.0 if total is None else total) + moving * programmings * self._direction
         if passes is None or not self.wandering:
             return total
-        moved = [dynamics.drift * n * self._direction for n in passes]
-        if dynamics.flicker > 0:
-            moved = [m + dynamics.flicker * self._flicker(int(n)) for m, n in zip(moved, passes, strict=True)]
+        moved = [drifting * n * self._direction for n in passes]
+        if np.any(flickering):
+            moved = [m + flickering * self._flicker(int(n)) for m, n in zip(moved, passes, strict=True)]
         still = 0.0 if total is None else total
         return np.concatenate([still + each for each in moved], axis=1)
 
     @cached_property
     def _spread(self) -> Table:
-        """Relative standard deviation of every nominal parameter."""
-        setting, entries = self.profile.fabrication.mismatch, self.nominal.assembly.entries
+        """Relative standard deviation of every nominal parameter, (parameters, chips) or (parameters, 1)."""
+        return self.of_chips(lambda p: self._spread_by(p.fabrication.mismatch))
+
+    def _spread_by(self, setting: Any) -> Table:
+        entries = self.nominal.assembly.entries
         usual = np.array([self._is_usual(e) for e in entries], bool)
         if setting == "tolerance":
             return np.array([e.tolerance for e in entries])
@@ -305,7 +356,7 @@ class Chips:
 
     @cached_property
     def _mismatch(self) -> Table:
-        return np.asarray(self._spread[:, None] * self._normal(FABRICATED))
+        return np.asarray(self._spread * self._normal(FABRICATED))
 
     @cached_property
     def _direction(self) -> Table:
@@ -313,13 +364,15 @@ class Chips:
 
     def _normal(self, *stream: int) -> Table:
         """Standard normal numbers, (parameters, chips)."""
-        return np.stack([r.normal(size=len(self._by_name)) for r in self._streams(*stream)], axis=1)
+        return self.drawn(lambda r: r.normal(size=len(self._by_name)), *stream)
 
     def _uniform(self, *stream: int) -> Table:
-        return np.stack([r.uniform(size=len(self._by_name)) for r in self._streams(*stream)], axis=1)
+        return self.drawn(lambda r: r.uniform(size=len(self._by_name)), *stream)
 
-    def _streams(self, *stream: int) -> Iterator[np.random.Generator]:
-        return (np.random.default_rng([self.seed, chip, *stream]) for chip in self.numbers)
+    def drawn(self, draw: Callable[[np.random.Generator], Table], *stream: int) -> Table:
+        """What every chip draws from a stream of its own, (…, chips)."""
+        found = {n: draw(np.random.default_rng([self.seed, n, *stream])) for n in dict.fromkeys(self.numbers)}
+        return np.stack([found[n] for n in self.numbers], axis=-1)
 
     def _flicker(self, number: int) -> Table:
         """1/f noise by Voss: octave m is drawn anew every 2ᵐ passes, which needs no memory of earlier ones."""
@@ -333,9 +386,9 @@ class Chips:
         if not parts:
             return {}
         sizes = _stiffnesses(self.design)
-        draws = np.stack([r.normal(size=len(parts)) for r in self._streams(STRAY)], axis=1)
+        draws = self.drawn(lambda r: r.normal(size=len(parts)), STRAY)
         turning = dict(zip(self.design.hamiltonian.names, self.design.assembly.rotating, strict=True))
-        scale = self.profile.fabrication.parasitic
+        scale = self.of_chips(lambda p: p.fabrication.parasitic)
         found = {}
         for part, draw in zip(parts, draws, strict=True):
             a, b = part.nodes

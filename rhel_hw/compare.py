@@ -107,10 +107,9 @@ def compare_on_bench(
 ) -> BenchCompared:
     """Measure the gradient of a task on a bench, twice: the first time compiles."""
     exact = trained(design, BPTT().gradient(problem).theta)
-    tuned = learner.tuned(bench, design, lesson)
-    tuned.gradient(bench, design, lesson)
+    gammas = learner.gradient(bench, design, lesson).gammas
     start = time.perf_counter()
-    found = tuned.gradient(bench, design, lesson)
+    found = learner.gradient(bench, design, lesson, gammas=gammas)
     seconds = time.perf_counter() - start
     entries = [e for e in design.assembly.entries if e.trainable]
     ours = np.array([np.atleast_1d(np.asarray(found.theta[e.key], float)[e.index]) for e in entries])

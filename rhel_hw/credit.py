@@ -81,7 +81,7 @@ def credit(
         samples: gives those of some steps; long records are looked at piece by piece.
         steps: in all.
         step: length of a step, dimensionless.
-        coefficients: (runs,).
+        coefficients: (runs, chips) or (runs, 1).
         chips: side by side.
     """
     batched = any(jnp.ndim(v) == 2 for v in theta.values())
@@ -136,7 +136,7 @@ def _added(
     theta = _conjugated(energy, operation, theta)
     weights = {k: v for k, v in energy.weights(theta).items() if k in wanted}
     energies, u = _energies(energy, operation, targets, theta, samples, step)
-    weight = (live[:, None] * coefficients)[:, :, None]
+    weight = live[:, None, None] * coefficients
     slopes: dict[str, Array] = jax.grad(lambda weights: jnp.sum(weight * energies(weights, u)))(weights)
     return slopes if total is None else {k: total[k] + v for k, v in slopes.items()}
 

@@ -24,6 +24,8 @@ from rhel_hw.bench import Kind
 from rhel_hw.converters import delayed, jittered, low_pass, mixed, of_sum_and_difference, play, read
 from rhel_hw.dissipation import BOLTZMANN, Bath, Noise, bath_of
 from rhel_hw.integrators import Leapfrog
+from rhel_hw.noise import Words, folded
+from rhel_hw.noise import normals as standard_normals
 from rhel_hw.operations import Operation
 
 Array = Any
@@ -75,7 +77,7 @@ class Raw(NamedTuple):
 def run_pass(
     design: Design, plan: Plan, targets: Reader | None, theta: Mapping[str, Array], waves: Array,
     nudges: Array | None, state: State, integrals: Array, knobs: Mapping[str, Array], signs: Mapping[str, Array],
-    keys: Mapping[str, Array],
+    keys: Mapping[str, Any],
 ) -> Raw:  # fmt: skip
     """A pass of the design as made.
 
@@ -90,7 +92,7 @@ def run_pass(
         integrals: of voltage drives at the start, (drives, runs, chips) in SI.
         knobs: how strong everything is that is on.
         signs: factors on theta in an echo.
-        keys: of every chip, and numbers of the pass and of that whose thermal noise it has.
+        keys: words of every chip, and numbers of the pass and of that whose thermal noise it has.
     """
     hamiltonian = design.hamiltonian
     shape = state[0].shape[1:]
@@ -127,24 +129,21 @@ def run_pass(
 
 
 def _normals(
-    chips: Array, shape: tuple[int, int], stream: int, number: Array, index: Array | int, size: tuple[int, ...],
+    chips: Words, shape: tuple[int, int], stream: int, number: Array, index: Array | int, size: tuple[int, ...],
     tiles: int = 1,
 ) -> Array:  # fmt: skip
     """Standard normal numbers (*size, *shape) that belong to each chip, a stream, a pass and an index in it.
 
     The runs fall into `tiles` equal parts that have the same numbers.
     """
-    runs = shape[0] * shape[1] // len(chips)
-
-    def of_chip(key: Array) -> Array:
-        own = jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, stream), number), index)
-        return jnp.tile(jax.random.normal(own, (*size, runs // tiles)), tiles)
-
-    return jax.vmap(of_chip, out_axes=-1)(chips).reshape(*size, *shape)
+    runs = shape[0] * shape[1] // len(chips[0])
+    own = folded(folded(folded(chips, stream), number), index)
+    drawn = standard_normals(own, (*size, runs // tiles)).astype(float)
+    return jnp.concatenate([drawn] * tiles, axis=-2).reshape(*size, *shape)
 
 
 def _thermal(
-    plan: Plan, keys: Mapping[str, Array], shape: tuple[int, int], bath: Bath, index: Array, count: int, size: int
+    plan: Plan, keys: Mapping[str, Any], shape: tuple[int, int], bath: Bath, index: Array, count: int, size: int
 ) -> Noise | None:
     """Thermal noise of one half of a step of `count` halves; in a replay that of the mirrored half.
 
@@ -280,6 +279,7 @@ class _Device(NamedTuple):
             energy = None
             if "dynamics.temperature" in plan.on:
                 energy = BOLTZMANN / design.assembly.units.energy * knobs["dynamics.temperature"]
+                energy = jnp.reshape(energy, jnp.shape(energy)[-1:])
             bath = bath_of(hamiltonian, prepared, step / 2, energy)
             bath = Bath(*(_cast(x, dtype) for x in bath))
         limit = None
@@ -386,7 +386,7 @@ def _cast(tree: Any, dtype: str) -> Any:
 
 
 def _sampled(
-    plan: Plan, kept: _Kept, steps: int, knobs: Mapping[str, Array], draw: Any, keys: Mapping[str, Array]
+    plan: Plan, kept: _Kept, steps: int, knobs: Mapping[str, Array], draw: Any, keys: Mapping[str, Any]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """What the readout makes of signals: samples by kind, and flags where they were beyond the range."""
     found = {Kind.POSITION: kept.positions, Kind.MOMENTUM: kept.momenta, Kind.TARGET: kept.ends}
@@ -413,7 +413,7 @@ def _sampled(
         first += sizes[1]
         normals = drawn["noise"][: sizes[0], mine] if "noise" in own else None
         if plan.paired:
-            lanes = (*sizes, -1, len(keys["chips"]))  # runs apart from chips, also where the program has them in one
+            lanes = (*sizes, -1, len(keys["chips"][0]))  # runs apart from chips, also where the program has them in one
             one, other = (None, None) if normals is None else jnp.split(normals.reshape(lanes), 2, axis=2)
             both, marked = of_sum_and_difference(x.reshape(lanes), scale, own, (one, other))
             samples[str(kind)], marked = both.reshape(x.shape), None if marked is None else marked.reshape(x.shape)

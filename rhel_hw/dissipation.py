@@ -67,7 +67,7 @@ class Bath(NamedTuple):
 
 
 def bath_of(hamiltonian: Hamiltonian, prepared: Prepared, time: Array, energy: Array | None = None) -> Bath:
-    """Loss over `time`; with a thermal energy k_BT, dimensionless, also its noise."""
+    """Loss over `time`; with a thermal energy k_BT, dimensionless, one or (batch,), also its noise."""
     bath = _friction(hamiltonian, prepared, time, energy)
     rates = _rates(hamiltonian, prepared)
     if rates is None:
@@ -104,6 +104,7 @@ def _friction(hamiltonian: Hamiltonian, prepared: Prepared, time: Array, energy:
     if energy is None:
         return Bath(factors, matrix=True)
     inertia = jnp.linalg.inv(speeds)
+    energy = energy[..., None, None] if jnp.ndim(energy) else energy
     settled = energy * (inertia - factors @ inertia @ jnp.swapaxes(factors, -1, -2))
     values, vectors = jnp.linalg.eigh(settled)  # which may have zeros, where nothing is lost
     return Bath(factors, matrix=True, push=vectors * jnp.sqrt(jnp.maximum(values, 0))[..., None, :])

@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from circuits import Design
 from devices import ArgumentError, UnitError, nearest, to_si
@@ -23,17 +22,30 @@ from rhel_hw.arithmetic import Format, format_named
 from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unknown, sample_times
 from rhel_hw.chips import Chips
 from rhel_hw.device import Plan, Raw, run_pass
+from rhel_hw.frontend import Frontend
 from rhel_hw.losses import targets_of
+from rhel_hw.noise import Words, words
 from rhel_hw.operations import MomentumFlip, Operation, SignFlip
 from rhel_hw.profile import Profile, ProfileError
-from rhel_hw.ranges import Peaks, full_scale, nominal_peaks
 from rhel_hw.simulation import DivergedError, refuse_bytes
 
 Array = Any
 State = tuple[Array, Array]
 
-SPREADS = range(100, 104)
-"""Streams of numbers that a chip's converters and its echo have for good."""
+ALIKE = frozenset(
+    {
+        "fabrication.range", "fabrication.rounding", "fabrication.dead", "fabrication.stuck", "dynamics.substeps",
+        "dynamics.thermal", "dynamics.precision", "drive.shared_noise", "drive.crosstalk", "readout.decimation",
+        "readout.memory", "readout.unwired", "readout.digitise", "echo.operation", "echo.latency", "echo.skew",
+    }
+)  # fmt: skip
+"""Settings that are the same for all chips of a bench; of others it is the same whether they are on."""
+
+
+def likeness(profile: Profile) -> frozenset[tuple[str, Any]]:
+    """What profiles of the chips of one bench have in common: what is on, and the values of settings in `ALIKE`."""
+    on = profile.differences().items()
+    return frozenset((path, value if path in ALIKE or isinstance(value, tuple) else True) for path, value in on)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +64,7 @@ class EmulatedBench:
 
     Arguments:
         design: the compiled design.
-        profile: what is not ideal; None for nothing.
+        profile: what is not ideal; None for nothing. Several: one for every chip, alike in all but numbers.
         seed: of everything that is drawn.
         chips: how many chips run side by side, or their numbers; chip i is the same whatever the others are.
         reference: drive waveforms in SI whose nominal response sets the ranges of converters, where those are given as
@@ -62,7 +74,7 @@ class EmulatedBench:
     def __init__(
         self,
         design: Design,
-        profile: Profile | None = None,
+        profile: Profile | Sequence[Profile] | None = None,
         *,
         seed: int = 0,
         chips: int | Sequence[int] = 1,
@@ -72,9 +84,13 @@ class EmulatedBench:
             raise ArgumentError(
                 f"Argument `design` must be compiled, as Netlist.compile() does it, but is a {type(design).__name__}"
             )
-        given: object = profile or Profile()
-        if not isinstance(given, Profile):
-            raise ArgumentError(f"Argument `profile` must be a Profile, as Profile.load() makes it, but is {profile!r}")
+        several = isinstance(profile, (list, tuple))
+        given: tuple[Any, ...] = tuple(profile) if several else (profile or Profile(),)  # type: ignore[arg-type]
+        for each in given or (None,):
+            if not isinstance(each, Profile):
+                raise ArgumentError(
+                    f"Argument `profile` must be a Profile, as Profile.load() makes it, but is {each!r}"
+                )
         if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
             raise ArgumentError(
                 'The emulated bench computes in double precision: call jax.config.update("jax_enable_x64", True) first'
@@ -84,10 +100,18 @@ class EmulatedBench:
         numbers = tuple(range(chips)) if isinstance(chips, int) else tuple(chips)
         if not numbers or min(numbers) < 0:
             raise ArgumentError(f"Argument `chips` must be at least one chip, numbered from 0, but is {chips!r}")
-        self.design, self.profile, self.seed = design, given, int(seed)
-        self._chips = Chips(design, self.profile, self.seed, numbers)
+        if several and len(given) != len(numbers):
+            raise ArgumentError(
+                f"Argument `profile` must be one, or one for each of {len(numbers)} chips, but there are {len(given)}"
+            )
+        self.design, self.profile, self.seed = design, given[0], int(seed)
+        self._chips = Chips(design, given if several else given[0], self.seed, numbers)
+        for other in self._chips.kinds[0]:
+            if other is not self.profile and (apart := likeness(other) ^ likeness(self.profile)):
+                path = min(path for path, _ in apart)
+                raise ProfileError(path, "must be alike for all chips of a bench: on or off, or the same choice")
         self._made = self._chips.design
-        self._reference = reference
+        self._front = Frontend(design, self._chips, reference)
         self._programmed: dict[str, Any] = {}
         self._programmings = self._passes = 0
         self._seconds = 0.0
@@ -101,7 +125,7 @@ class EmulatedBench:
         netlist = self.design.netlist
         return Description(
             design=netlist.name,
-            channels=self._channels,
+            channels=self._front.channels,
             drives={d.name: d.unit for d in netlist.drives},
             nudges={t.name: netlist.domains[t.node].momentum_unit for t in netlist.targets},
             parameters=self._chips.limits,
@@ -114,7 +138,7 @@ class EmulatedBench:
             passes=self._passes,
             seconds=self._seconds,
             nodes=self._made.hamiltonian.names,
-            ranges=self._driven_ranges,
+            ranges=self._front.driven_ranges,
             learning=dict(self.profile.learning),
         )
 
@@ -146,11 +170,11 @@ class EmulatedBench:
     def run(self, shot: Shot) -> Record:
         """Make a pass."""
         runs, held = self._checked(shot)
-        plan = self._plan(shot, runs, held)
-        raw = self._play(plan, shot, runs, held)
+        raw = self._play(shot, runs, held)
         number, self._passes = self._passes, self._passes + runs
         self._seconds += runs * (shot.steps * self.design.step_s + (self.profile.echo.latency if shot.echo else 0.0))
-        if not all(bool(jnp.all(jnp.isfinite(x))) for x in raw.state):
+        q, p = raw.state
+        if not bool(jnp.any(jnp.all(jnp.isfinite(q) & jnp.isfinite(p), axis=(0, 1)))):  # of no chip is it a number
             self._held = None
             raise DivergedError(
                 "The state of the device left the range of its number format: drive it less, or use a smaller step"
@@ -159,7 +183,7 @@ class EmulatedBench:
             self._held = _Held(raw.state, raw.integrals, number, runs, shot.steps)
         elif not shot.echo:  # an emulator can echo a held state as often as it is asked to
             self._held = None
-        return self._record(raw, runs, self._read(shot))
+        return self._record(raw, runs, self._front.read(shot))
 
     def progress(self) -> dict[str, float]:
         """How far it has come, for `resume`."""
@@ -184,7 +208,7 @@ class EmulatedBench:
             others = [n for n, d in netlist.domains.items() if d.name != "texture"]
             if others:
                 raise ProfileError("echo.operation", f"must be another: node {others[0]} has no polarity to switch")
-        names = [*self._all_channels]
+        names = [*self._front.all_channels]
         for name in profile.readout.unwired:
             if name not in names:
                 raise ProfileError("readout.unwired", f"must name channels, but has {name!r}{nearest(name, names)}")
@@ -213,64 +237,14 @@ class EmulatedBench:
         return format_named(self.profile.dynamics.precision)
 
     @cached_property
+    def _words(self) -> Words:
+        """Keys of the chips' noise."""
+        key = jax.random.key(self.seed)
+        return words(jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.asarray(self._chips.numbers)))
+
+    @cached_property
     def _operation(self) -> Operation:
         return SignFlip() if self.profile.echo.operation == "sign-flip" else MomentumFlip()
-
-    @cached_property
-    def _on(self) -> frozenset[str]:
-        """Settings that differ from ideal, and converters that have a range."""
-        on = {path for path in self.profile.differences() if not path.startswith(("fabrication.", "dynamics."))}
-        on |= {f"dynamics.{k}" for k in ("temperature", "saturation")} & set(self.profile.differences())
-        for section in ("readout", "drive", "nudge"):
-            if f"{section}.full_scale" in on:
-                on.add(f"{section}.range")
-        if not self._made.hamiltonian.lossy:
-            on.discard("dynamics.temperature")
-        return frozenset(on)
-
-    def _felt(self, shot: Shot) -> frozenset[str]:
-        """Those of them that a shot can feel, so that programs of free passes are found again."""
-        idle = (*(() if shot.echo else ("echo.",)), *(() if shot.nudge else ("nudge.",)))
-        return frozenset(path for path in self._on if not path.startswith(idle))
-
-    @cached_property
-    def _all_channels(self) -> dict[str, tuple[Kind, str]]:
-        netlist = self.design.netlist
-        nodes = self.design.assembly.coordinates.nodes
-        found = {f"position.{n}": (Kind.POSITION, n) for n in nodes if netlist.probes.sees_position(n)}
-        found |= {f"momentum.{n}": (Kind.MOMENTUM, n) for n in nodes if netlist.probes.sees_momentum(n)}
-        return found | {f"target.{t.name}": (Kind.TARGET, t.node) for t in netlist.targets}
-
-    @cached_property
-    def _channels(self) -> dict[str, Channel]:
-        """Those that are wired, with their ranges."""
-        netlist, setting = self.design.netlist, self.profile.readout.full_scale
-        found = {}
-        for name, (kind, node) in self._all_channels.items():
-            if name in self.profile.readout.unwired:
-                continue
-            domain = netlist.domains[node]
-            unit = domain.momentum_unit if kind is Kind.MOMENTUM else domain.position_unit
-            peaks = self._peaks.momenta if kind is Kind.MOMENTUM else self._peaks.positions
-            found[name] = Channel(name, kind, node, unit, full_scale(setting, (name, kind), peaks[node]))
-        return found
-
-    def _read(self, shot: Shot) -> dict[str, Channel]:
-        """Those that a shot reads."""
-        return {k: c for k, c in self._channels.items() if shot.channels is None or k in shot.channels}
-
-    @cached_property
-    def _driven_ranges(self) -> dict[str, float]:
-        """Full scales of the drives, in SI, where they have any."""
-        own = self.profile.drive
-        if own.bits is None and "drive.full_scale" not in self._on:
-            return {}
-        names = [d.name for d in self.design.netlist.drives]
-        return {f"drive.{n}": full_scale(own.full_scale, (n,), self._peaks.drives[n]) for n in names}
-
-    @cached_property
-    def _peaks(self) -> Peaks:
-        return nominal_peaks(self.design, self._reference)
 
     # A pass ----------------------------------------------------------------------------------------------------------
 
@@ -279,7 +253,7 @@ class EmulatedBench:
         description = self.describe()
         refuse_unknown("drive", shot.drive, description.drives)
         refuse_unknown("nudge", shot.nudge, description.nudges)
-        refuse_unknown("channels", dict.fromkeys(shot.channels or ()), self._channels)
+        refuse_unknown("channels", dict.fromkeys(shot.channels or ()), self._front.channels)
         held = self._held if shot.echo else None
         if shot.echo and held is None:
             raise ArgumentError("Argument `echo` must follow a pass that was held: run one with hold=True first")
@@ -302,7 +276,7 @@ class EmulatedBench:
                 f"{runs} runs of {shot.steps} steps make {read}: use fewer of either, or decimate"
             )
         lanes_ = runs * self._chips.count
-        stored = 2 * len(self._read(shot)) + len(self._made.netlist.drives) + len(self._made.netlist.targets)
+        stored = 2 * len(self._front.read(shot)) + len(self._made.netlist.drives) + len(self._made.netlist.targets)
         refuse_bytes(8 * shot.steps * lanes_ * stored, "steps", "the record", "run fewer at once")
         return runs, held
 
@@ -310,7 +284,7 @@ class EmulatedBench:
         nodes = {n: i for i, n in enumerate(self._made.assembly.coordinates.nodes)}
         by_kind: dict[Kind, list[int]] = {kind: [] for kind in Kind}
         aims = {f"target.{t.name}": i for i, t in enumerate(self.design.netlist.targets)}
-        for name, channel in self._read(shot).items():
+        for name, channel in self._front.read(shot).items():
             by_kind[channel.kind].append(aims[name] if channel.kind is Kind.TARGET else nodes[channel.node])
         thermal = self.profile.dynamics.thermal
         partners = 2 if shot.echo and shot.paired else 1
@@ -320,7 +294,7 @@ class EmulatedBench:
             again, tiles = held.steps, runs // held.runs
         latency = ceil(self.profile.echo.latency / self.design.step_s - 1e-9) if shot.echo else 0
         return Plan(
-            on=self._felt(shot),
+            on=self._front.felt(shot),
             substeps=self.profile.dynamics.substeps,
             format=self._format,
             operation=self._operation if shot.echo else None,
@@ -336,8 +310,9 @@ class EmulatedBench:
             decimation=self.profile.readout.decimation,
         )
 
-    def _play(self, plan: Plan, shot: Shot, runs: int, held: _Held | None) -> Raw:
-        chips, made = self._chips, self._made
+    def arguments(self, shot: Shot, runs: int = 1, held: _Held | None = None) -> tuple[Any, ...]:
+        """What `run_pass` is given for a shot: fixed ones are the first three, parameters the fourth."""
+        chips, made, plan = self._chips, self._made, self._plan(shot, runs, held)
         flat = chips.wandering
         numbers = self._passes + np.arange(runs)
         theta = chips.theta(self._programmed, passes=numbers if flat else None, programmings=self._programmings)
@@ -351,7 +326,7 @@ class EmulatedBench:
                 return x.reshape(*x.shape[:lead], 1, runs * chips.count)
             return x
 
-        tiled = {k: _tiled(v, runs if flat else 1) for k, v in self._knobs(shot).items()}
+        tiled = {k: _tiled(v, runs if flat else 1) for k, v in self._front.knobs(shot).items()}
         drives = made.netlist.drives
         waves = np.zeros((shot.steps, len(drives), 1, 1))
         if shot.drive:
@@ -376,16 +351,18 @@ class EmulatedBench:
             integrals = laid(jnp.tile(held.integrals, (1, copies if held.integrals.shape[1] > 1 else 1, 1)), 1)
         signs = {}
         if isinstance(plan.operation, SignFlip) and "echo.sign_error" in plan.on:
-            signs = self._sign_errors(runs if flat else 1)
-        key = jax.random.key(self.seed)
+            signs = self._front.sign_errors(runs if flat else 1)
         source = held.number if plan.again and held is not None else self._passes
-        chip_keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.asarray(chips.numbers))
-        raw: Raw = run_pass(
+        return (
             made, plan, targets_of(made) if made.netlist.targets else None,
             {k: jnp.asarray(v) for k, v in theta.items()}, laid(waves, 2), nudges, state, integrals, tiled, signs,
-            {"chips": chip_keys, "pass": jnp.asarray(self._passes), "thermal": jnp.asarray(source)},
+            {"chips": self._words, "pass": jnp.asarray(self._passes), "thermal": jnp.asarray(source)},
         )  # fmt: skip
-        if not flat:
+
+    def _play(self, shot: Shot, runs: int, held: _Held | None) -> Raw:
+        raw: Raw = run_pass(*self.arguments(shot, runs, held))
+        chips = self._chips
+        if not chips.wandering:
             return raw
 
         def unlaid(x: Array) -> Array:
@@ -412,74 +389,6 @@ class EmulatedBench:
                         raise ArgumentError(f"Argument `start` is refused: {node} {problem}") from None
                     q, p = (q, p.at[i].set(number)) if momentum else (q.at[i].set(number), p)
         return q[:, None, None], p[:, None, None]
-
-    def _knobs(self, shot: Shot) -> dict[str, Array]:
-        """Numbers of all that is on, with ranges and spreads; the last axis is that of chips, where it has one."""
-        profile, made, on = self.profile, self._made, self._felt(shot)
-        units, domains = made.assembly.units, made.netlist.domains
-        found: dict[str, Any] = {}
-        for path in on:
-            section, _, name = path.partition(".")
-            value = getattr(getattr(profile, section), name, None)
-            if name == "bits" and isinstance(value, int):
-                found[f"{section}.levels"] = 2.0**value
-            elif isinstance(value, float):
-                found[path] = value
-        read = self._read(shot)
-        for kind in Kind:
-            own_channels = [c for c in read.values() if c.kind is kind]
-            unit = units.momentum if kind is Kind.MOMENTUM else units.position
-            found[f"scale.{kind}"] = np.array([c.full_scale for c in own_channels]).reshape(-1, 1, 1)
-            found[f"unit.{kind}"] = np.array([unit(domains[c.node]) for c in own_channels]).reshape(-1, 1, 1)
-        positions, momenta, driven = self._peaks
-        own = [d.name for d in made.netlist.drives]
-        scales = [full_scale(profile.drive.full_scale, (n,), driven[n]) for n in own]
-        found["scale.drive"] = np.array(scales).reshape(-1, 1, 1)
-        if "nudge.full_scale" in on:
-            targets = made.netlist.targets
-            sizes = np.array([units.momentum(domains[t.node]) for t in targets])
-            absolute = [full_scale(profile.nudge.full_scale, (t.name,), 1.0) for t in targets]
-            found["scale.nudge"] = (np.array(absolute) / sizes).reshape(-1, 1, 1)
-        if {"echo.noise", "dynamics.saturation"} & on:
-            names, factors = made.hamiltonian.names, made.assembly.factors
-            sizes = np.array([units.position(domains[n]) for n in names]) * factors[: len(names)]
-            found["peak.position"] = (np.array([positions[n] for n in names]) / sizes).reshape(-1, 1, 1)
-            sizes = np.array([units.momentum(domains[n]) for n in names]) / factors[: len(names)]
-            found["peak.momentum"] = (np.array([momenta[n] for n in names]) / sizes).reshape(-1, 1, 1)
-        if "drive.crosstalk" in on:
-            leak = profile.drive.crosstalk
-            count = len(own)
-            near = np.abs(np.subtract.outer(np.arange(count), np.arange(count))) == 1
-            found["drive.leak"] = np.array(leak) if isinstance(leak, tuple) else float(leak) * near
-        n = made.hamiltonian.size
-        for stream, (path, size) in zip(
-            SPREADS,
-            (("echo.gain_spread", n), ("echo.angle_spread", n), ("readout.gain_spread", len(self._channels))),
-            strict=False,
-        ):
-            if path in on:
-                section, name = path.split(".")
-                found[path] = getattr(getattr(profile, section), name) * self._chip_normals(stream, size)[:, None]
-        if "readout.gain_spread" in found:
-            found["readout.gain_spread"] = found["readout.gain_spread"][[name in read for name in self._channels]]
-        found["time.step_s"] = self.design.step_s
-        return found
-
-    def _chip_normals(self, stream: int, size: int) -> NDArray[np.float64]:
-        """(size, chips) standard normal numbers that belong to the chips."""
-        draws = [np.random.default_rng([self.seed, c, stream]).normal(size=size) for c in self._chips.numbers]
-        return np.stack(draws, axis=1)
-
-    def _sign_errors(self, repeats: int) -> dict[str, Array]:
-        """Factors on theta with which an inverted energy misses its negative, (count, chips)."""
-        theta, spread = self._made.assembly.theta, self.profile.echo.sign_error
-        draws = self._chip_normals(SPREADS[3], sum(len(v) for v in theta.values()))
-        found, start = {}, 0
-        for name, value in theta.items():
-            own = 1 + spread * draws[start : start + len(value)]
-            found[name] = jnp.asarray(np.tile(own, (1, repeats)))
-            start += len(value)
-        return found
 
     def _record(self, raw: Raw, runs: int, channels: Mapping[str, Channel]) -> Record:
         step, every = self.design.step_s, self.profile.readout.decimation
@@ -508,9 +417,8 @@ class EmulatedBench:
         return Record(times, samples, units, flags)
 
 
-def _tiled(value: Any, repeats: int) -> Array:
+def _tiled(array: Array, repeats: int) -> Array:
     """A knob with its axis of chips repeated for as many runs."""
-    array = jnp.asarray(value, float)
     if repeats == 1 or array.ndim < 3 or array.shape[-1] == 1:
         return array
     return jnp.tile(array, (*(1,) * (array.ndim - 1), repeats))

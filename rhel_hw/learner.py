@@ -63,11 +63,19 @@ class Measured:
     seconds: float
     """Physical time of those."""
     epsilon: float
-    gamma: float
+    gammas: Floats
+    """By chip."""
     saturated: Mapping[str, int]
     """How many values were beyond a converter's range, by channel, drive or nudge."""
+    saturated_by_chip: NDArray[np.intp]
+    """The same by chip."""
     frozen: tuple[str, ...]
     """Trainable parameters that the bench cannot set, or whose gradient its channels do not show: they stay."""
+
+    @property
+    def gamma(self) -> float:
+        """γ, the geometric mean of several chips."""
+        return float(np.exp(np.mean(np.log(self.gammas))))
 
 
 @dataclass(frozen=True)
@@ -84,15 +92,22 @@ class EchoLearner(Choices):
         if isinstance(self.shots, bool) or not isinstance(self.shots, int) or self.shots < 1:
             raise ArgumentError(f"Argument `shots` must be a whole number of at least 1, but is {self.shots!r}")
 
-    def gradient(self, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None) -> Measured:
-        """Program the parameters, dimensionless, the design's own by default, and measure the gradient there."""
+    def gradient(
+        self, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None, *, gammas: Any = None
+    ) -> Measured:
+        """Program the parameters, dimensionless, the design's own by default, and measure the gradient there.
+
+        `gammas`, one for every chip, are used instead of the learner's own.
+        """
         session = Session.begin(self, bench, design, lesson, theta)
         before = session.description
-        gamma = session.tuned() if self.gamma == "auto" else float(self.gamma)
-        strength = self.epsilon * gamma
+        if gammas is None:
+            gammas = session.tuned() if self.gamma == "auto" else self.gamma
+        gammas = np.broadcast_to(np.asarray(gammas, float), (before.chips,))
+        strengths = self.epsilon * gammas
         free = session.free()
-        echoes = session.echoes(free, self.stencil.points, strength)
-        by_theta = session.credit(echoes, strength)
+        echoes = session.echoes(free, self.stencil.points, strengths)
+        by_theta = session.credit(echoes, strengths)
         after = bench.describe()
         return Measured(
             loss=float(np.mean(free.losses)),
@@ -101,16 +116,18 @@ class EchoLearner(Choices):
             passes=after.passes - before.passes,
             seconds=after.seconds - before.seconds,
             epsilon=self.epsilon,
-            gamma=gamma,
+            gammas=gammas,
             saturated=session.saturated,
+            saturated_by_chip=session.clipped,
             frozen=session.frozen,
         )
 
     def tuned(self, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None) -> EchoLearner:
-        """The same with a number for an automatic γ."""
+        """The same with a number for an automatic γ, on a bench of one chip."""
         if self.gamma != "auto":
             return self
-        return replace(self, gamma=Session.begin(self, bench, design, lesson, theta).tuned())
+        (gamma,) = Session.begin(self, bench, design, lesson, theta).tuned()
+        return replace(self, gamma=float(gamma))
 
 
 def _refuse_another(bench: Description, design: Design) -> None:
@@ -207,6 +224,12 @@ class Session:
     theta: Theta
     description: Description
     saturated: dict[str, int] = field(default_factory=dict)
+    """How many values were beyond a range, by what had one."""
+
+    @cached_property
+    def clipped(self) -> NDArray[np.intp]:
+        """The same by chip."""
+        return np.zeros(self.description.chips, np.intp)
 
     @classmethod
     def begin(cls, learner: EchoLearner, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None) -> Session:
@@ -277,11 +300,10 @@ class Session:
         targets = tuple(f"target.{t}" for t in self.lesson.targets)
         return self._run(Shot(self.lesson.steps, drive, nudge, self.lesson.start, hold=True, channels=targets))
 
-    def echoes(self, free: Free, points: tuple[float, ...], strength: float) -> Echoes:
-        """Echoes of all strengths in `points`, in units of `strength`, after free passes."""
+    def echoes(self, free: Free, points: tuple[float, ...], strength: Any) -> Echoes:
+        """Echoes of all strengths in `points`, in units of `strength`, one or one per chip, after free passes."""
         slopes = free.slopes if self._repeated else np.tile(free.slopes, (1, 1, len(points), 1))
-        sizes = strength * np.repeat(points, self.lesson.stimuli * self.learner.shots)
-        nudges = slopes * sizes[:, None]
+        nudges = slopes * np.repeat(points, self.lesson.stimuli * self.learner.shots)[:, None] * strength
         netlist, units = self.design.netlist, self.design.assembly.units
         commanded = {
             t.name: nudges[:, i] * units.momentum(netlist.domains[t.node]) for i, t in enumerate(netlist.targets)
@@ -304,7 +326,8 @@ class Session:
             distances[-1] = distances[-1] / size
         distance = np.stack(distances, axis=1)
         count = distance.shape[0] * distance.shape[1]
-        slopes = distance / count
+        # A chip that left the range of numbers, beside others that did not, is not nudged; its loss says so.
+        slopes = np.where(np.isfinite(distance), distance, 0.0) / count
         if lesson.final:
             still = np.zeros((lesson.steps - 1, *slopes.shape[1:]))
             slopes = np.concatenate([still, slopes])
@@ -315,6 +338,7 @@ class Session:
         record = self.bench.run(shot)
         for name, count in record.clipped.items():
             self.saturated[name] = self.saturated.get(name, 0) + count
+            self.clipped[:] += np.count_nonzero(record.saturated[name], axis=(0, 1))
         return {name: self._resampled(name, record, shot.steps) for name in record.samples}
 
     def _resampled(self, name: str, record: Record, steps: int) -> Floats:
@@ -334,15 +358,15 @@ class Session:
 
     # From samples to parameters --------------------------------------------------------------------------------------
 
-    def credit(self, echoes: Echoes, strength: float) -> dict[str, Array]:
-        """dL/dθ from echoes of the stencil."""
+    def credit(self, echoes: Echoes, strength: Any) -> dict[str, Array]:
+        """dL/dθ from echoes of the stencil, of one strength or of one per chip."""
         design, operation, count = self.design, self.operation, self.lesson.stimuli * self.learner.shots
         chips, weights = self.description.chips, self.learner.stencil.weights
         keys = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
         theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
         if chips > 1:
             theta = {k: v if v.ndim == 2 else jnp.repeat(v[:, None], chips, axis=1) for k, v in theta.items()}
-        coefficients = np.repeat([*weights, *(-w for w in weights)], count) / strength
+        coefficients = np.repeat([*weights, *(-w for w in weights)], count)[:, None] / strength
         found = credit(
             design.hamiltonian, operation, keys, theta, targets_of(design), self._samples(echoes), len(echoes.nudges),
             design.step, coefficients, chips,
@@ -399,59 +423,72 @@ class Session:
 
     # How strongly to nudge -------------------------------------------------------------------------------------------
 
-    def tuned(self) -> float:
-        """γ for the wanted displacement, found by pilot echoes.
+    def tuned(self) -> Floats:
+        """γ of every chip for the wanted displacement, found by pilot echoes."""
+        gammas, wanted = self.pilots()
+        if not np.all(np.isfinite(gammas)):
+            raise ArgumentError(
+                f"Argument `gamma` must be a number here, but is 'auto': after {PILOTS} pilots the echoes do not stray "
+                f"by {wanted[~np.isfinite(gammas)][0]:g} of the spread of the state; another `displacement` may do"
+            )
+        return gammas
+
+    def pilots(self) -> tuple[Floats, Floats]:
+        """γ of every chip, NaN where none was found, and the displacement that is wanted of its echoes.
 
         A first pair without nudges tells the noise of the bench. It makes small displacements useless, so that the
         wanted one is raised to the rule of thumb for the best.
         """
         free = self.free(2)
         still = self._strayed(free, 0.0)
-        if np.all(still.spread == 0):
+        if np.any(np.all(still.spread == 0, axis=0)):
             raise ArgumentError(
                 "Argument `gamma` must be a number here, but is 'auto': the state never moves, so it has no spread to "
                 "compare the echoes with"
             )
-        if np.max(np.abs(free.slopes)) == 0:  # the loss is at its minimum
-            return 1.0
         floor = still.ratio
-        wanted = max(self.learner.displacement, float((NOISE_RULE * floor) ** (1 / 3)) if floor > 1e-9 else 0.0)
-        strength = self.learner.epsilon
+        least = np.where(floor > 1e-9, (NOISE_RULE * floor) ** (1 / 3), 0.0)
+        wanted = np.maximum(self.learner.displacement, least)
+        strengths = np.full(len(floor), self.learner.epsilon)
+        done = np.max(np.abs(free.slopes), axis=(0, 1, 2)) == 0  # the loss is at its minimum: any strength will do
         for _ in range(PILOTS):
+            if np.all(done):
+                break
             free = self.free(2) if self._repeated else free
-            seen = self._strayed(free, strength).ratio
-            ratio = float(np.sqrt(seen**2 - floor**2)) if seen > 1.5 * floor else 0.0
-            following = next_strength(strength, ratio, wanted)
-            if following is None:
-                return strength / self.learner.epsilon
-            strength = following
-        raise ArgumentError(
-            f"Argument `gamma` must be a number here, but is 'auto': after {PILOTS} pilots the echoes do not stray by "
-            f"{wanted:g} of the spread of the state; another `displacement` may do"
-        )
+            seen = self._strayed(free, strengths).ratio
+            ratios = np.where(seen > 1.5 * floor, np.sqrt(np.maximum(seen**2 - floor**2, 0.0)), 0.0)
+            for chip in np.flatnonzero(~done):
+                following = next_strength(strengths[chip], ratios[chip], wanted[chip])
+                done[chip] = following is None
+                strengths[chip] = strengths[chip] if following is None else following
+        return np.where(done, strengths / self.learner.epsilon, np.nan), wanted
 
-    def _strayed(self, free: Free, strength: float) -> _Stray:
-        """How far a pair of pilot echoes of ± strength goes."""
+    def _strayed(self, free: Free, strength: Any) -> _Stray:
+        """How far a pair of pilot echoes of ± strength goes on every chip."""
         echoes = self.echoes(free, (1.0, -1.0), strength).samples
         spread, apart = [], []
         for kind in (Kind.POSITION, Kind.MOMENTUM):
             x = self.sight.coordinates(echoes, kind)
             if x.ndim:
                 first, second = np.split(x, 2, axis=2)
-                spread.append(np.sqrt(np.mean(np.var((first + second) / 2, axis=0))))
-                apart.append(np.sqrt(np.mean(((first - second) / 2) ** 2)))
+                spread.append(np.sqrt(np.mean(np.var((first + second) / 2, axis=0), axis=(0, 1))))
+                apart.append(np.sqrt(np.mean(((first - second) / 2) ** 2, axis=(0, 1, 2))))
         return _Stray(np.array(spread), np.array(apart))
 
 
 @dataclass(frozen=True, eq=False)
 class _Stray:
-    """Spread of the state over time, and distance of two echoes from their middle; positions, then momenta."""
+    """Spread of the state over time, and distance of two echoes from their middle.
+
+    Both are of positions, then of momenta, as far as they are seen: (up to 2, chips).
+    """
 
     spread: Floats
     displacement: Floats
 
     @property
-    def ratio(self) -> float:
-        """Displacement over spread, whichever is larger."""
+    def ratio(self) -> Floats:
+        """Displacement over spread, whichever is larger, by chip."""
         moving = self.spread > 0
-        return float(np.max(self.displacement[moving] / self.spread[moving]))
+        ratios = np.divide(self.displacement, self.spread, out=np.zeros_like(self.spread), where=moving)
+        return np.asarray(np.max(ratios, axis=0))

@@ -1,4 +1,4 @@
-"""Profiles: everything that is not ideal about a device and its bench, as data.
+"""Profiles: everything that is not ideal about a device and its bench, as data, and what its use costs.
 
 Every field states its unit, how it is distributed and its *scope*, that is when it is drawn; all are off by default. A
 profile is read from TOML or JSON, from a design file's `[profile]`, or taken from a preset and changed.
@@ -221,7 +221,44 @@ class Echo:
     )
 
 
-SECTIONS: dict[str, type[Any]] = {
+_JOULES = number(most=1, unit="J")
+_SECONDS = number(most=1e6, unit="s")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a gradient costs, on the bench and on a digital machine: docs/physics.md, section 13.
+
+    None of it is an imperfection: a bench reads the same whatever it costs. Defaults are assumptions.
+    """
+
+    adc: float = knob(
+        1e-13, _JOULES, "J per step", Scope.FIXED,
+        "energy of reading a sample, over 2^bits (Walden's figure of merit; order of magnitude: 2 fJ was the best of "
+        "2013, instruments need far more)",
+    )  # fmt: skip
+    dac: float = knob(
+        1e-13, _JOULES, "J per step", Scope.FIXED,
+        "energy of playing a value, over 2^bits (order of magnitude: that of reading)",
+    )  # fmt: skip
+    prepare: float = knob(
+        0.0, _SECONDS, "s", Scope.FIXED, "time before every pass to bring the device to its start (0: not counted)"
+    )
+    program: float = knob(
+        0.0, _SECONDS, "s", Scope.FIXED, "time before a gradient to program the parameters (0: not counted)"
+    )
+    operation: float = knob(
+        1e-12, _JOULES, "J", Scope.FIXED,
+        "energy of a floating-point operation of a digital machine (order of magnitude, arithmetic alone: 32 bits in "
+        "45 nm take 0.9 pJ to add, 3.7 pJ to multiply)",
+    )  # fmt: skip
+    memory: float = knob(
+        1e-10, _JOULES, "J per byte", Scope.FIXED,
+        "energy of moving a byte between it and its memory (order of magnitude: 32 bits of DRAM take 640 pJ)",
+    )  # fmt: skip
+
+
+IMPERFECTIONS: dict[str, type[Any]] = {
     "fabrication": Fabrication,
     "dynamics": Dynamics,
     "drive": Drive,
@@ -229,11 +266,13 @@ SECTIONS: dict[str, type[Any]] = {
     "readout": Readout,
     "echo": Echo,
 }
+"""Sections that say how a bench differs from an ideal one."""
+SECTIONS: dict[str, type[Any]] = {**IMPERFECTIONS, "cost": Cost}
 
 
 @dataclass(frozen=True)
 class Profile:
-    """All imperfections of a bench. The default is ideal."""
+    """All imperfections of a bench, and what it costs. The default is ideal."""
 
     fabrication: Fabrication = field(default_factory=Fabrication)
     dynamics: Dynamics = field(default_factory=Dynamics)
@@ -241,6 +280,7 @@ class Profile:
     nudge: Nudge = field(default_factory=Nudge)
     readout: Readout = field(default_factory=Readout)
     echo: Echo = field(default_factory=Echo)
+    cost: Cost = field(default_factory=Cost)
     learning: tuple[tuple[str, Any], ...] = ()
     """Settings of the learner that go well with it, unless a design or the user says otherwise."""
 
@@ -332,23 +372,22 @@ class Profile:
         return not self.differences()
 
     def differences(self) -> dict[str, Any]:
-        """What differs from ideal, by setting."""
-        return {f"{section}.{f.name}": value for section, f, value in self._items() if value != f.default}
+        """What differs from ideal, by setting. Costs do not count."""
+        return {f"{section}.{f.name}": value for section, f, value in self._changed(IMPERFECTIONS)}
 
     def describe(self) -> list[Setting]:
         """What differs from ideal, with unit, scope and meaning."""
-        return [
-            Setting(f"{section}.{f.name}", value, f.metadata["unit"], f.metadata["scope"], f.metadata["doc"])
-            for section, f, value in self._items()
-            if value != f.default
-        ]
+        return [_setting(section, f, value) for section, f, value in self._changed(IMPERFECTIONS)]
+
+    def costs(self) -> list[Setting]:
+        """Costs that are not the default, told likewise."""
+        return [_setting(section, f, value) for section, f, value in self._changed({"cost": Cost})]
 
     def to_dict(self) -> dict[str, Any]:
-        """What differs from ideal, as tables that `of` reads."""
+        """What differs from the default, as tables that `of` reads."""
         tables: dict[str, Any] = {}
-        for path, value in self.differences().items():
-            section, key = path.split(".")
-            tables.setdefault(section, {})[key] = _plain(value)
+        for section, f, value in self._changed(SECTIONS):
+            tables.setdefault(section, {})[f.name] = _plain(value)
         if self.learning:
             tables["learning"] = dict(self.learning)
         return tables
@@ -357,15 +396,18 @@ class Profile:
         lines = [f"{s.path} = {shown(s.value)} ({s.unit or 'choice'}; {s.scope})" for s in self.describe()]
         return "\n".join(lines) or "ideal"
 
-    def _items(self) -> Iterator[tuple[str, Field[Any], Any]]:
-        for section, kind in SECTIONS.items():
+    def _changed(self, sections: Mapping[str, type[Any]]) -> Iterator[tuple[str, Field[Any], Any]]:
+        """Settings of some sections that are not the default."""
+        for section, kind in sections.items():
             for f in fields(kind):
-                yield section, f, getattr(getattr(self, section), f.name)
+                value = getattr(getattr(self, section), f.name)
+                if value != f.default:
+                    yield section, f, value
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One imperfection, told."""
+    """One setting, told."""
 
     path: str
     value: Any
@@ -376,11 +418,11 @@ class Setting:
 
 def settings() -> list[Setting]:
     """Every setting there is, with its default."""
-    return [
-        Setting(f"{section}.{f.name}", f.default, f.metadata["unit"], f.metadata["scope"], f.metadata["doc"])
-        for section, kind in SECTIONS.items()
-        for f in fields(kind)
-    ]
+    return [_setting(section, f, f.default) for section, kind in SECTIONS.items() for f in fields(kind)]
+
+
+def _setting(section: str, f: Field[Any], value: Any) -> Setting:
+    return Setting(f"{section}.{f.name}", value, f.metadata["unit"], f.metadata["scope"], f.metadata["doc"])
 
 
 def literal(text: str) -> Any:

@@ -140,7 +140,7 @@ class Training:
         began = time.perf_counter()
         if checkpoint is not None:
             refuse_unwritable(checkpoint)
-        moves = _Moves.of(self, design, start, measure.limits)
+        moves = Moves.of(self, design, start, measure.limits)
         progress = moves.begin()
         if checkpoint is not None and checkpoint.exists():
             progress, state = _load(checkpoint, self._fingerprint(design, label), progress)
@@ -199,8 +199,8 @@ class _Progress(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Moves:
-    """How parameters move."""
+class Moves:
+    """How parameters move: begin, then one move after another."""
 
     design: Design
     start: Theta
@@ -210,7 +210,8 @@ class _Moves:
     limited: bool
 
     @classmethod
-    def of(cls, training: Training, design: Design, start: Theta, limits: Mapping[str, Limits]) -> _Moves:
+    def of(cls, training: Training, design: Design, start: Theta, limits: Mapping[str, Limits]) -> Moves:
+        """Of a training from some parameters, within limits by name."""
         start = {k: jnp.asarray(v) for k, v in start.items()}
         low = {k: np.full(np.shape(v), -np.inf) for k, v in start.items()}
         high = {k: np.full(np.shape(v), np.inf) for k, v in start.items()}
@@ -221,6 +222,7 @@ class _Moves:
         return cls(design, start, optax.adam(schedule), low, high, bool(limits))
 
     def begin(self) -> _Progress:
+        """Where training starts."""
         free = jax.jit(self.design.parameters.free)(self.start)
         theta = self._inside(self.design.parameters.bind(free, self.start))
         return _Progress(free, self.optimiser.init(free), theta, theta, (), 0, 0.0, {}, ())
@@ -261,10 +263,11 @@ class _Moves:
 
     @cached_property
     def _moved(self) -> Callable[[Any, Any, Theta], tuple[Any, Any, Theta]]:
-        compiled: Callable[[Any, Any, Theta], tuple[Any, Any, Theta]] = jax.jit(self._move)
+        compiled: Callable[[Any, Any, Theta], tuple[Any, Any, Theta]] = jax.jit(self.move)
         return compiled
 
-    def _move(self, free: Any, state: Any, gradient: Theta) -> tuple[Any, Any, Theta]:
+    def move(self, free: Any, state: Any, gradient: Theta) -> tuple[Any, Any, Theta]:
+        """Unconstrained parameters, state of the optimiser and parameters after a move."""
         parameters = self.design.parameters
         theta, back = jax.vjp(lambda x: parameters.bind(x, self.start), free)
         (slope,) = back({k: gradient[k] if k in gradient else jnp.zeros_like(v) for k, v in theta.items()})

@@ -24,6 +24,7 @@ _SECTIONS: Mapping[str, Any] = {
     "learning": object,
     "task": object,
     "training": object,
+    "sweep": object,
 }
 _TABLES = ("elements", "drives", "targets")
 """Sections that hold a table for each name."""

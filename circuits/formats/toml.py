@@ -43,6 +43,7 @@ SECTIONS = {
     "learning": None,
     "task": None,
     "training": None,
+    "sweep": None,
 }
 """Sections of a design file and their keys; None where they are names that the user gives, or are read elsewhere."""
 
@@ -55,7 +56,11 @@ DEEPEST = 16
 
 def read(text: str, name: str = "design") -> Netlist:
     """Netlist of a design file's text. Every fault found is in the `DesignError`."""
-    data = _parse(text)
+    return of_tables(_parse(text), name)
+
+
+def of_tables(data: Table, name: str = "design") -> Netlist:
+    """Netlist of a design file's tables."""
     findings: list[Finding] = list(_unknown_sections(data))
     design = data.get("design", {}) if isinstance(data.get("design", {}), dict) else {}
     elements = _parts(data.get("elements", {}), "elements", ELEMENTS, _element, findings)

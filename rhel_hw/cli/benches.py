@@ -212,7 +212,7 @@ def profiles(
     console.print(f"[bold]{escape(name)}[/bold]" + (f": {escape(PROFILES[name].summary)}" if name in PROFILES else ""))
     if profile.ideal:
         console.print("nothing differs from ideal")
-    for setting in profile.describe():
+    for setting in (*profile.describe(), *profile.costs()):
         _print_setting(console, setting, origins.get(setting.path, ""))
 
 

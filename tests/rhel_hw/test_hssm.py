@@ -10,10 +10,10 @@ import pytest
 from circuits.generators import ladder
 from circuits.netlist import Probes
 from devices import ArgumentError
-from rhel_hw import EchoLearner, EmulatedBench, Profile, Reprepare, Richardson
+from rhel_hw import EchoLearner, EmulatedBench, Profile, Reprepare, Richardson, noise
 from rhel_hw.baselines import ThroughTime
 from rhel_hw.bench_recurrence import BenchCircuit
-from rhel_hw.hssm import HSSM, _bits
+from rhel_hw.hssm import HSSM
 from rhel_hw.layers import Echoes
 from rhel_hw.objectives import Batch, gradient, objective, recurrent_cosines, watching
 from rhel_hw.recurrences import Circuit, LinearRow, NonlinearRow
@@ -95,7 +95,7 @@ def test_evaluation_uses_what_training_remembered():
 
 def test_dropout_drops_its_share_and_depends_on_the_key_alone():
     keys = jax.random.split(KEY, 4)
-    drawn = np.stack([np.asarray(_bits(k, (200, 10, 50))) for k in keys]) / 2**32
+    drawn = np.stack([np.asarray(noise.bits(noise.words(k), (200, 10, 50))) for k in keys]) / 2**32
     assert np.mean(drawn < 0.05) == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / drawn.size))
     dropped = (drawn < 0.05).reshape(4, -1).astype(float)
     assert np.max(np.abs(np.corrcoef(dropped) - np.eye(4))) < 4 / np.sqrt(dropped.shape[1])
