@@ -93,13 +93,13 @@ PAPER: Mapping[str, Recipe] = {
 SMALL: Mapping[str, Recipe] = {
     "watch-gestures": Recipe(decimate=20, moves=600),
     "MotorImagery": Recipe(blocks=2, decimate=20, moves=400, evaluate=20),
-    "TROIKA_PPG_HR": Recipe(decimate=10, moves=1000, evaluate=50),
+    "TROIKA_PPG_HR": Recipe(decimate=10, rate=5e-4, moves=1000, evaluate=50),
     "delayed-recall": Recipe(blocks=2, rate=3e-3),
     "adding": Recipe(blocks=2, rate=3e-3),
     "pulse-detection": Recipe(blocks=2, decimate=4, rate=3e-3),
 }
-"""By data set, for two cores. At four times the rate of the first three, two trainings of nonlinear units by
-backpropagation come apart that differ by round-off at the start (docs/results.md)."""
+"""By data set, for two cores. At four times these rates, two trainings of nonlinear units by backpropagation come apart
+that differ by round-off at the start (docs/results.md)."""
 
 
 def recipe(name: str) -> Recipe:
