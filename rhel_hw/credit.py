@@ -69,6 +69,7 @@ def credit(
     step: float,
     coefficients: Array,
     chips: int = 1,
+    weights: Array | None = None,
 ) -> dict[str, Array]:
     """Σ coefficient·∂h/∂θ over steps and runs, by parameter: (count, chips), or (count,) if theta is the same for all.
 
@@ -83,14 +84,16 @@ def credit(
         step: length of a step, dimensionless.
         coefficients: (runs, chips) or (runs, 1).
         chips: side by side.
+        weights: of the steps, (steps, chips) or (steps, 1); one by default.
     """
+    weights = np.ones((steps, 1)) if weights is None else weights
     batched = any(jnp.ndim(v) == 2 for v in theta.values())
     rows = _rows(energy, steps, len(coefficients) * chips)
     total: dict[str, Array] | None = None
     theta = dict(theta)
     for begin in range(0, steps, rows):
         piece = _piece(samples, begin, rows)
-        live = np.arange(rows) < steps - begin
+        live = _padded(weights[begin : begin + rows], rows)
         total = _added(total, energy, operation, energy.moved_by(keys), targets, theta, piece, step, coefficients, live)
     assert total is not None  # there is at least one step
     total = total if batched else {k: v[:, None] if v.ndim == 1 else v for k, v in total.items()}
@@ -136,7 +139,7 @@ def _added(
     theta = _conjugated(energy, operation, theta)
     weights = {k: v for k, v in energy.weights(theta).items() if k in wanted}
     energies, u = _energies(energy, operation, targets, theta, samples, step)
-    weight = live[:, None, None] * coefficients
+    weight = live[:, None] * coefficients
     slopes: dict[str, Array] = jax.grad(lambda weights: jnp.sum(weight * energies(weights, u)))(weights)
     return slopes if total is None else {k: total[k] + v for k, v in slopes.items()}
 

@@ -136,3 +136,18 @@ def _law(group: Group, name: str, prepared: Prepared) -> Array:
     example = next(iter(prepared.theta.values()))
     shape = (len(group.names), *example.shape[1:])
     return jnp.broadcast_to(getattr(group.kind, name)(group.values(prepared.theta)), shape)
+
+
+def energy_rates(hamiltonian: Hamiltonian) -> Array:
+    """Rates at which coordinates lose energy at nominal parameters, (n,), dimensionless.
+
+    Friction takes momenta at its rate, so that the energy of an oscillation falls at the same; of friction between
+    coordinates the diagonal counts.
+    """
+    prepared = hamiltonian.prepare(hamiltonian.theta())
+    total = jnp.zeros(hamiltonian.size)
+    if hamiltonian.assembly.loss:
+        slope = jax.jacfwd(lambda time: _friction(hamiltonian, prepared, time, None).friction)(jnp.zeros(()))
+        total = total - (jnp.diagonal(slope) if slope.ndim == 2 else slope)
+    rates = _rates(hamiltonian, prepared)
+    return total if rates is None else total + 2 * rates[0]

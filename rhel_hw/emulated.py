@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from circuits import Design
 from devices import ArgumentError, UnitError, nearest, to_si
@@ -193,6 +194,16 @@ class EmulatedBench:
         """Go on as a bench that has come so far: the same numbers are drawn as would have been."""
         self._passes, self._programmings = int(progress["passes"]), int(progress["programmings"])
         self._seconds, self._held = float(progress["seconds"]), None
+
+    def true_theta(self) -> dict[str, NDArray[np.float64]]:
+        """Parameters of all chips as they are, (count, chips), in units of the design as drawn: what nobody is told."""
+        values = self._chips.theta(self._programmed, programmings=self._programmings)
+        made = {e.name: e for e in self._made.assembly.entries}
+        found = {k: np.zeros((len(v), self._chips.count)) for k, v in self.design.assembly.theta.items()}
+        for e in self.design.assembly.entries:
+            own = made[e.name]
+            found[e.key][e.index] = values[own.key][own.index] * (own.scale / e.scale)
+        return found
 
     # What it is made of ----------------------------------------------------------------------------------------------
 
@@ -382,9 +393,10 @@ class EmulatedBench:
                 refuse_unknown("start", values, place)
                 for node, value in values.items():
                     i, domain = place[node], domains[node]
-                    size = units.momentum(domain) / factors[i] if momentum else units.position(domain) * factors[i]
+                    unit = domain.momentum_unit if momentum else domain.position_unit
+                    size = units.scale(unit) * factors[i] ** (-1 if momentum else 1)
                     try:
-                        number = to_si(value, domain.momentum_unit if momentum else domain.position_unit) / size
+                        number = to_si(value, unit) / size
                     except UnitError as problem:
                         raise ArgumentError(f"Argument `start` is refused: {node} {problem}") from None
                     q, p = (q, p.at[i].set(number)) if momentum else (q.at[i].set(number), p)

@@ -134,9 +134,9 @@ class Frontend:
             found["scale.nudge"] = _stacked([self._scales("nudge", (name,), 1.0) / size for name, size in targets])
         if {"echo.noise", "dynamics.saturation"} & on:
             names, factors = made.hamiltonian.names, made.assembly.factors
-            sizes = np.array([units.position(domains[n]) for n in names]) * factors[: len(names)]
+            sizes = np.array([units.scale(domains[n].position_unit) for n in names]) * factors[: len(names)]
             found["peak.position"] = (np.array([peaks.positions[n] for n in names]) / sizes).reshape(-1, 1, 1)
-            sizes = np.array([units.momentum(domains[n]) for n in names]) / factors[: len(names)]
+            sizes = np.array([units.scale(domains[n].momentum_unit) for n in names]) / factors[: len(names)]
             found["peak.momentum"] = (np.array([peaks.momenta[n] for n in names]) / sizes).reshape(-1, 1, 1)
         if "drive.crosstalk" in on:
             leak = self.profile.drive.crosstalk

@@ -24,7 +24,7 @@ class Scope(StrEnum):
 
 
 def knob(default: Any, read: Read, unit: str, scope: Scope, doc: str) -> Any:
-    """Field for one imperfection. `read` checks and converts what a user gives; `doc` says what it is."""
+    """Field for one setting. `read` checks and converts what a user gives; `doc` says what it is."""
     metadata = {"read": read, "unit": unit, "scope": scope, "doc": doc}
     return field(default=default, metadata=metadata)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from circuits import Design
+from circuits.operators import lanes
 from circuits.state import encode
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.bench import Bench, Description, Kind, Limits, Record, Shot
@@ -86,20 +87,41 @@ class EchoLearner(Choices):
     """Gradients are averaged over so many repetitions."""
     corrections: Mapping[str, Correction] = field(default_factory=dict, hash=False)
     """By channel."""
+    decay: float = 0.0
+    """Rate in 1/s at which the device loses energy, if echoes shall make up for it: exactly where the circuit is linear
+    and both quadratures of all coordinates decay alike (docs/physics.md, section 11.4)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.decay, bool) or not isinstance(self.decay, (int, float)) or not 0 <= self.decay < np.inf:
+            raise ArgumentError(f"Argument `decay` must be a rate of at least 0 1/s, but is {self.decay!r}")
         if isinstance(self.shots, bool) or not isinstance(self.shots, int) or self.shots < 1:
             raise ArgumentError(f"Argument `shots` must be a whole number of at least 1, but is {self.shots!r}")
 
     def gradient(
-        self, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None, *, gammas: Any = None
+        self,
+        bench: Bench,
+        design: Design,
+        lesson: Lesson,
+        theta: Theta | None = None,
+        *,
+        gammas: Any = None,
+        decays: Any = None,
+        known: Theta | None = None,
     ) -> Measured:
-        """Program the parameters, dimensionless, the design's own by default, and measure the gradient there.
+        """Measure the gradient of a lesson.
 
-        `gammas`, one for every chip, are used instead of the learner's own.
+        Arguments:
+            bench: the device under test.
+            design: as it was drawn.
+            lesson: what it shall learn.
+            theta: parameters that are programmed, dimensionless; the design's own by default.
+            gammas: one for every chip, instead of the learner's own.
+            decays: the same of its rate of decay.
+            known: what calibration knows the parameters to be, (count, chips), where the bench is told `theta`.
         """
         session = Session.begin(self, bench, design, lesson, theta)
+        session = replace(session, decays=self.decay if decays is None else decays, known=known)
         before = session.description
         if gammas is None:
             gammas = session.tuned() if self.gamma == "auto" else self.gamma
@@ -223,6 +245,9 @@ class Session:
     lesson: Lesson
     theta: Theta
     description: Description
+    decays: Any = 0.0
+    """Rates in 1/s, one or (chips,)."""
+    known: Theta | None = None
     saturated: dict[str, int] = field(default_factory=dict)
     """How many values were beyond a range, by what had one."""
 
@@ -309,9 +334,19 @@ class Session:
             t.name: nudges[:, i] * units.momentum(netlist.domains[t.node]) for i, t in enumerate(netlist.targets)
         }
         runs = nudges.shape[2]
-        drive = {k: np.tile(v, (1, runs // v.shape[1])) for k, v in self.lesson.drive.items()}
+        drive = {k: self._faded(np.tile(v, (1, runs // v.shape[1]))) for k, v in self.lesson.drive.items()}
         state = tuple(k for k, c in self.description.channels.items() if c.kind is not Kind.TARGET)
         return Echoes(self._run(Shot(len(nudges), drive, commanded, echo=True, paired=True, channels=state)), nudges)
+
+    @property
+    def _fading(self) -> Floats:
+        """How much an echo is weaker than one that loses nothing, in the middle of its steps: (steps, chips or 1)."""
+        rates = np.atleast_1d(np.asarray(self.decays, float)) * self.description.step_s
+        return np.exp(-rates * (np.arange(self.lesson.steps)[:, None] + 0.5))
+
+    def _faded(self, wave: Floats) -> Floats:
+        """A drive (steps, runs), in the order of the free pass, as weak as the echo is when it meets it."""
+        return wave if np.all(self.decays == 0.0) else wave[:, :, None] * self._fading[::-1, None]
 
     def _errors(self, record: Mapping[str, Floats], repeats: int) -> tuple[Floats, Floats]:
         """Losses (runs, chips), and the slopes by which the echo is nudged, in its order."""
@@ -363,15 +398,17 @@ class Session:
         design, operation, count = self.design, self.operation, self.lesson.stimuli * self.learner.shots
         chips, weights = self.description.chips, self.learner.stencil.weights
         keys = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
-        theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
+        theta = {k: jnp.asarray(v) for k, v in (self.theta if self.known is None else self.known).items()}
         if chips > 1:
             theta = {k: v if v.ndim == 2 else jnp.repeat(v[:, None], chips, axis=1) for k, v in theta.items()}
         coefficients = np.repeat([*weights, *(-w for w in weights)], count)[:, None] / strength
         found = credit(
             design.hamiltonian, operation, keys, theta, targets_of(design), self._samples(echoes), len(echoes.nudges),
-            design.step, coefficients, chips,
+            design.step, coefficients, chips, 1 / self._fading,
         )  # fmt: skip
         by_theta = {k: -operation.time * design.step / count * v for k, v in found.items()}
+        if self.known is not None:  # what is programmed comes out times a factor that is known
+            by_theta = {k: v * (theta[k] / lanes(jnp.asarray(self.theta[k]), theta[k])) for k, v in by_theta.items()}
         for name in self.frozen:
             entry = design.parameters.entries[name]
             by_theta[entry.key] = by_theta[entry.key].at[entry.index].set(0.0)
@@ -412,14 +449,15 @@ class Session:
         return of
 
     def _inputs(self, runs: int) -> Array:
-        """Inputs of the energy in the echo, (steps, m, runs, 1)."""
+        """Inputs of the energy in the echo, (steps, m, runs, chips or 1)."""
         lesson, drives = self.lesson, self.design.netlist.drives
         silent = np.zeros((lesson.steps, lesson.stimuli))
         waves = {d.name: lesson.drive.get(d.name, silent) for d in drives}
         inputs = encode(self.design, waves)[::-1] if drives else jnp.zeros((lesson.steps, 0, lesson.stimuli))
         if self.operation.conjugates:
             inputs = jnp.asarray(self.design.hamiltonian.input_parity)[:, None] * inputs
-        return jnp.tile(inputs, (1, 1, runs // lesson.stimuli))[..., None]
+        inputs = jnp.tile(inputs, (1, 1, runs // lesson.stimuli))[..., None]
+        return inputs if np.all(self.decays == 0.0) else inputs * self._fading[:, None, None]
 
     # How strongly to nudge -------------------------------------------------------------------------------------------
 
@@ -433,11 +471,12 @@ class Session:
             )
         return gammas
 
-    def pilots(self) -> tuple[Floats, Floats]:
+    def pilots(self, epsilons: Any = None) -> tuple[Floats, Floats]:
         """γ of every chip, NaN where none was found, and the displacement that is wanted of its echoes.
 
-        A first pair without nudges tells the noise of the bench. It makes small displacements useless, so that the
-        wanted one is raised to the rule of thumb for the best.
+        `epsilons`, one for every chip, are used instead of the learner's own. A first pair without nudges tells the
+        noise of the bench. It makes small displacements useless, so that the wanted one is raised to the rule of thumb
+        for the best.
         """
         free = self.free(2)
         still = self._strayed(free, 0.0)
@@ -449,7 +488,8 @@ class Session:
         floor = still.ratio
         least = np.where(floor > 1e-9, (NOISE_RULE * floor) ** (1 / 3), 0.0)
         wanted = np.maximum(self.learner.displacement, least)
-        strengths = np.full(len(floor), self.learner.epsilon)
+        epsilons = np.broadcast_to(self.learner.epsilon if epsilons is None else epsilons, floor.shape)
+        strengths = np.array(epsilons, float)
         done = np.max(np.abs(free.slopes), axis=(0, 1, 2)) == 0  # the loss is at its minimum: any strength will do
         for _ in range(PILOTS):
             if np.all(done):
@@ -461,7 +501,7 @@ class Session:
                 following = next_strength(strengths[chip], ratios[chip], wanted[chip])
                 done[chip] = following is None
                 strengths[chip] = strengths[chip] if following is None else following
-        return np.where(done, strengths / self.learner.epsilon, np.nan), wanted
+        return np.where(done, strengths / epsilons, np.nan), wanted
 
     def _strayed(self, free: Free, strength: Any) -> _Stray:
         """How far a pair of pilot echoes of ± strength goes on every chip."""

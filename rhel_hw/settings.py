@@ -31,8 +31,8 @@ CHOICES: Mapping[str, Mapping[str, Any]] = {
 TASKS = {"teacher": Teacher}
 
 
-BENCH_ONLY = ("shots",)
-"""Settings that mean something on a bench only; on an ideal circuit all shots are alike."""
+BENCH_ONLY = ("shots", "decay")
+"""Settings that mean something on a bench only: an ideal circuit loses nothing, and all its shots are alike."""
 IDEAL_ONLY = ("operation", "nudging")
 """Settings of the ideal circuit: a bench makes its echo as its profile says, and nudges are recorded."""
 

@@ -133,8 +133,9 @@ def _in_si(design: Design, state: tuple[Array, Array]) -> tuple[dict[str, float]
     """Positions and momenta by node; coordinates are nodes where a state is given."""
     units, factors, names = design.assembly.units, design.assembly.factors, design.hamiltonian.names
     domains = [design.netlist.domains[n] for n in names]
-    positions = (float(x) * f * units.position(d) for x, f, d in zip(state[0], factors, domains, strict=False))
-    momenta = (float(x) / f * units.momentum(d) for x, f, d in zip(state[1], factors, domains, strict=False))
+    sizes = [(units.scale(d.position_unit), units.scale(d.momentum_unit)) for d in domains]
+    positions = (float(x) * f * size for x, f, (size, _) in zip(state[0], factors, sizes, strict=False))
+    momenta = (float(x) / f * size for x, f, (_, size) in zip(state[1], factors, sizes, strict=False))
     return dict(zip(names, positions, strict=True)), dict(zip(names, momenta, strict=True))
 
 

@@ -15,7 +15,7 @@ from rhel_hw.files import write_atomically
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --dim: #5b6570; --line: #d6dbe1; --page: #ffffff; --good: #00795a; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6e9ec; --dim: #9aa4ae; --line: #3a424b; --page: #15191e; --good: #3fc79f; }
@@ -124,7 +124,7 @@ def write(path: Path, title: str, lead: str, sections: Iterable[Section], footer
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
         f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{body}<footer>{escape(footer)}</footer>'
         "</body></html>\n"
     )

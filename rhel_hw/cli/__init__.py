@@ -17,6 +17,7 @@ from rhel_hw.cli.learning import gradient
 from rhel_hw.cli.presets import presets
 from rhel_hw.cli.serve import serve
 from rhel_hw.cli.studies import benchmark, study
+from rhel_hw.cli.sweep import sweep
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, invoke_without_command=True
@@ -33,6 +34,7 @@ for command in (
     train,
     fit,
     serve,
+    sweep,
     study,
     benchmark,
 ):

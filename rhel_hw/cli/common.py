@@ -148,10 +148,11 @@ def changes_of(settings: list[str] | None) -> dict[str, str]:
 
 
 def save(figure: Any, out: Path, name: str) -> Path:
-    """Write a figure as PNG, whole or not at all."""
+    """Write a figure as PNG, or as the ending of its name says, whole or not at all."""
     from rhel_hw.files import folder, write_atomically
 
-    return write_atomically(folder(out) / name, lambda stream: figure.savefig(stream, format="png"))
+    kind = Path(name).suffix.removeprefix(".") or "png"
+    return write_atomically(folder(out) / name, lambda stream: figure.savefig(stream, format=kind))
 
 
 def stem(design: str) -> str:

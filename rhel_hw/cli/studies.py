@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -21,7 +22,15 @@ STUDIES = {
     "gamma": "the same over the scale of the loss during echoes",
     "classify": "accuracies by echoes beside backpropagation",
     "regress": "errors likewise",
+    "precision": "readout bits × γ, on one design of every family",
+    "noise": "readout noise × shots, likewise",
+    "loss": "quality factor × steps, as it is and made up for",
+    "drift": "drift of parameters, by protocol",
+    "echo": "gain × angle of the echo",
+    "mismatch": "mismatch of parameters, calibrated or not",
 }
+OWN_DATA = ("toy", "thermal", "precision", "noise", "loss", "drift", "echo", "mismatch")
+"""Studies that take no set of series."""
 
 
 class Asked(NamedTuple):
@@ -55,8 +64,9 @@ def study(
     from devices import ArgumentError
 
     known = {"toy": _toy, "thermal": _thermal, "static-gradients": _static, "gamma": _gamma}
-    run = choice("NAME", name, {**known, "classify": _classify, "regress": _regress})
-    if name in ("toy", "thermal") and data is not None:
+    swept = {n: partial(_imperfection, n) for n in OWN_DATA if n not in known}
+    run = choice("NAME", name, {**known, "classify": _classify, "regress": _regress, **swept})
+    if name in OWN_DATA and data is not None:
         raise ArgumentError(f"Argument `--data` must be left out of the study {name}, which has its own")
     if paper and name not in ("classify", "regress"):
         raise ArgumentError(f"Argument `--paper` must be left out of the study {name}: it is for classify and regress")
@@ -181,6 +191,17 @@ def _gamma(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
             units, "auto", f"{best.deviation.max():.1e}", f"{best.ratio.min():.5g}", f"{best.ratio.max():.5g}"
         )
     return document, [*lines, table]
+
+
+def _imperfection(name: str, asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
+    """A sweep over one kind of imperfection on every family."""
+    from studies import imperfections
+
+    with progress("sweeping", "points") as report:
+        found = imperfections.run_study(name, imperfections.SIZES[asked.size], out, report)
+    lines = [f"[bold]{imperfections.STUDIES[name].words}[/bold]"]
+    lines += [f"  {design} ({told['family']}): {told['verdict']}" for design, told in found.items()]
+    return {"designs": found, "files": [f for told in found.values() for f in told["files"]]}, lines
 
 
 def _file(asked: Asked) -> str | None:

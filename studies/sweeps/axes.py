@@ -43,8 +43,8 @@ class Axis:
         return bool(self.spacing)
 
     @classmethod
-    def of(cls, path: str, given: Any) -> Axis:
-        """Axis of what a file says: a list, or a table such as ``{ log = [1, 1e6, 13] }``."""
+    def of(cls, path: str, given: Any, *, distinct: bool = True) -> Axis:
+        """Axis of what a file says: a list, of distinct values or not, or a range as ``{ log = [1, 1e6, 13] }``."""
         path = _full(path)
         if isinstance(given, Axis):
             return given
@@ -58,8 +58,6 @@ class Axis:
         values = tuple(v.item() if isinstance(v, np.generic) else v for v in given)
         if not values:
             raise ArgumentError(f"Argument `{path}` must have at least one value, but is empty")
-        if len({repr(v) for v in values}) < len(values):
-            raise ArgumentError(f"Argument `{path}` must have every value once, but has some twice: {list(values)}")
         for value in values:
             _refuse_kind(path, value)
         return cls(path, values)
@@ -166,6 +164,9 @@ class Sweep:
     reference: str = "ideal"
     """What gradients are compared with: backpropagation through the "ideal" circuit, or through the "chip" as made."""
 
+    calibrated: bool = False
+    """Whether the learner knows the parameters of every chip as they are."""
+
     def __post_init__(self) -> None:
         if not isinstance(self.axes, Mapping) or not self.axes:
             raise ArgumentError(
@@ -182,11 +183,18 @@ class Sweep:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but is {value!r}")
+        if not isinstance(self.calibrated, bool):
+            raise ArgumentError(f"Argument `calibrated` must be true or false, but is {self.calibrated!r}")
+        if self.calibrated and self.moves:
+            raise ArgumentError("Argument `calibrated` must be false with `moves`: what is known holds at the start")
         axes = {}
         for path, given in self.axes.items():
-            axis = Axis.of(path, given)
+            axis = Axis.of(path, given, distinct=self.mode != "zip")
             if axis.path in axes:
                 raise ArgumentError(f"Argument `axes` must name every field once, but has {axis.path} twice")
+            if self.mode != "zip" and len({repr(v) for v in axis.values}) < len(axis.values):
+                values = list(axis.values)
+                raise ArgumentError(f"Argument `{axis.path}` must have every value once, but has some twice: {values}")
             axes[axis.path] = axis
         object.__setattr__(self, "axes", axes)
         sampled = self.mode in ("latin-hypercube", "sobol")
@@ -246,6 +254,6 @@ class Sweep:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, for files and other machines; `of` reads it."""
-        table = {k: v for k, v in asdict(self).items() if k != "axes"}
+        table = {k: v for k, v in asdict(self).items() if k != "axes" and v is not None}
         axes = {p: {a.spacing: list(a.values)} if a.sampled else list(a.values) for p, a in self.axes.items()}
         return {"axes": axes, **table}
