@@ -19,9 +19,10 @@ from circuits.state import encode
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.bench import Bench, Kind
 from rhel_hw.layers import Echoes, Method
-from rhel_hw.learner import EchoLearner, Free, Session
+from rhel_hw.learner import EchoLearner
 from rhel_hw.lessons import Lesson
 from rhel_hw.recurrences import Raw, Recurrence, bound_parameters, free_parameters, waveforms, wired
+from rhel_hw.session import Free, Session
 from rhel_hw.sight import Sight
 
 Array = Any

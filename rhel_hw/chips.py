@@ -238,6 +238,15 @@ class Chips:
                 theta[e.key][e.index] = theta[e.key][e.index] * (1 + relative[self._by_name[e.name]])
         return {k: v[:, 0] if v.ndim == 2 and v.shape[1] == 1 else v for k, v in theta.items()}
 
+    def factors(self, programmings: int = 0) -> dict[str, Any]:
+        """By what trainable parameters come out larger than programmed, (chips,) or one for all; 0 where stuck."""
+        relative = self._relative(None, programmings)
+        found = {}
+        for name in self.limits:
+            own = 1.0 if relative is None else 1 + relative[self._by_name[name]]
+            found[name] = 0.0 if self._stuck(name) else own
+        return found
+
     @property
     def wandering(self) -> bool:
         """Whether parameters change from pass to pass."""

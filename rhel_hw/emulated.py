@@ -205,6 +205,10 @@ class EmulatedBench:
             found[e.key][e.index] = values[own.key][own.index] * (own.scale / e.scale)
         return found
 
+    def factors(self) -> dict[str, Any]:
+        """By what trainable parameters come out larger than programmed, by name: what nobody is told either."""
+        return self._chips.factors(self._programmings)
+
     # What it is made of ----------------------------------------------------------------------------------------------
 
     def _check(self) -> None:

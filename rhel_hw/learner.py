@@ -6,36 +6,24 @@ parameter, and differentiates energies at single samples, never through time: do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from circuits import Design
-from circuits.operators import lanes
-from circuits.state import encode
 from devices import ArgumentError, refuse_unless_positive
-from rhel_hw.bench import Bench, Description, Kind, Limits, Record, Shot
-from rhel_hw.choices import PILOTS, Choices, next_strength
-from rhel_hw.credit import Samples, credit, input_slopes
+from rhel_hw.bench import Bench, Limits
+from rhel_hw.choices import Choices
 from rhel_hw.lessons import Lesson
-from rhel_hw.losses import targets_of
-from rhel_hw.operations import Hold, MomentumFlip, Operation, SignFlip
-from rhel_hw.sight import Sight
+from rhel_hw.session import Session, refuse_another
 from rhel_hw.training import Found
 
 Array = Any
 Theta = Mapping[str, Array]
 Floats = NDArray[np.float64]
-
-NOISE_RULE = 0.16
-"""Rule of thumb for nudges on a noisy bench: the best displacement, over the spread of the state, is the cube root of
-this times the noise, by the same measure."""
 
 
 @dataclass(frozen=True)
@@ -152,26 +140,6 @@ class EchoLearner(Choices):
         return replace(self, gamma=float(gamma))
 
 
-def _refuse_another(bench: Description, design: Design) -> None:
-    """Refuse a bench that has another design on it."""
-    if abs(bench.step_s / design.step_s - 1) > 1e-9:
-        raise ArgumentError(
-            f"Argument `bench` must have the clock of the design, {design.step_s:g} s, but has {bench.step_s:g} s"
-        )
-    netlist = design.netlist
-    for what, theirs, ours in (
-        ("parameters", set(bench.parameters), set(design.parameters.entries)),
-        ("nodes", set(bench.nodes), set(design.hamiltonian.names)),
-        ("drives", set(bench.drives), {d.name for d in netlist.drives}),
-        ("targets", set(bench.nudges), {t.name for t in netlist.targets}),
-    ):
-        if theirs - ours:
-            raise ArgumentError(
-                f"Argument `bench` must have the design that is learnt, but {bench.design!r} on it has {what} that "
-                f"{netlist.name!r} has not: {', '.join(sorted(theirs - ours)[:4])}"
-            )
-
-
 @dataclass(eq=False)
 class OnBench:
     """Gradients for training, measured on a bench of one chip; an automatic γ is found once, at the start."""
@@ -185,7 +153,7 @@ class OnBench:
         told = self.bench.describe()
         if told.chips != 1:
             raise ArgumentError(f"Argument `bench` must have one chip to be trained, but has {told.chips}")
-        _refuse_another(told, self.design)
+        refuse_another(told, self.design)
 
     @property
     def limits(self) -> Mapping[str, Limits]:
@@ -211,324 +179,3 @@ class OnBench:
         self.learner = replace(self.learner, gamma=state["gamma"])
         if state["bench"] is not None:
             self.bench.resume(state["bench"])  # type: ignore[attr-defined]
-
-
-# One gradient -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Free:
-    """What free passes taught: loss (runs, chips), and how to nudge, (steps, targets, runs, chips), dimensionless."""
-
-    losses: Floats
-    slopes: Floats
-    """In the order of the echo."""
-
-
-@dataclass(frozen=True, eq=False)
-class Echoes:
-    """Echoes of several strengths: run e·R + r is echo e of run r."""
-
-    samples: Mapping[str, Floats]
-    """By channel, (samples, runs, chips)."""
-    nudges: Floats
-    """As commanded, (steps, targets, runs, chips), dimensionless."""
-
-
-@dataclass(frozen=True, eq=False)
-class Session:
-    """A learner at a bench that is programmed."""
-
-    learner: EchoLearner
-    bench: Bench
-    design: Design
-    lesson: Lesson
-    theta: Theta
-    description: Description
-    decays: Any = 0.0
-    """Rates in 1/s, one or (chips,)."""
-    known: Theta | None = None
-    saturated: dict[str, int] = field(default_factory=dict)
-    """How many values were beyond a range, by what had one."""
-
-    @cached_property
-    def clipped(self) -> NDArray[np.intp]:
-        """The same by chip."""
-        return np.zeros(self.description.chips, np.intp)
-
-    @classmethod
-    def begin(cls, learner: EchoLearner, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None) -> Session:
-        """Check that bench, design and lesson fit together, and program the bench."""
-        description = bench.describe()
-        _refuse_another(description, design)
-        if not description.holds and isinstance(learner.protocol, Hold):
-            raise ArgumentError("Argument `protocol` must be Reprepare(): this bench cannot hold a state")
-        names = {t.name for t in design.netlist.targets}
-        if set(lesson.targets) != names:
-            raise ArgumentError(
-                f"Argument `lesson` must have the targets {sorted(names)}, but has {list(lesson.targets)}"
-            )
-        for name in names:
-            if f"target.{name}" not in description.channels:
-                raise ArgumentError(
-                    f"Argument `bench` must have channel 'target.{name}' wired, but has not: no loss can be measured"
-                )
-        for name in learner.corrections:
-            if name not in description.channels:
-                raise ArgumentError(f"Argument `corrections` must name channels, but has {name!r}")
-        given = design.theta() if theta is None else theta
-        parameters = {}
-        for e in design.assembly.entries:
-            if e.trainable and e.name in description.parameters:
-                parameters[e.name] = np.asarray(given[e.key], float)[e.index] * e.scale
-        bench.program(parameters)
-        return cls(learner, bench, design, lesson, given, description)
-
-    @cached_property
-    def sight(self) -> Sight:
-        """What the channels show."""
-        return Sight(self.design, self.description.channels)
-
-    @cached_property
-    def frozen(self) -> tuple[str, ...]:
-        """Trainable parameters that the bench cannot set, or whose gradient its channels do not show."""
-        dark, known = self.sight.frozen, self.description.parameters
-        names = self.design.parameters.trainable_names
-        return tuple(name for name in names if name in dark or name not in known)
-
-    @cached_property
-    def operation(self) -> Operation:
-        """How this bench makes an echo."""
-        return SignFlip() if self.description.operation == "sign-flip" else MomentumFlip()
-
-    @property
-    def _repeated(self) -> bool:
-        """Whether every echo has a free pass of its own."""
-        return not isinstance(self.learner.protocol, Hold)
-
-    def free(self, echoes: int | None = None) -> Free:
-        """Free passes of all stimuli and shots; as many times over as there will be echoes, if each has its own."""
-        count = len(self.learner.stencil.points) if echoes is None else echoes
-        repeats = self.repeats(count)
-        return Free(*self._errors(self.responses(repeats), repeats))
-
-    def repeats(self, echoes: int) -> int:
-        """How many times every stimulus is played before so many echoes."""
-        return self.learner.shots * (echoes if self._repeated else 1)
-
-    def responses(self, repeats: int) -> Mapping[str, Floats]:
-        """What targets do in free passes of all stimuli, so many times over; by channel, (steps, runs, chips)."""
-        drive = {k: np.tile(v, (1, repeats)) for k, v in self.lesson.drive.items()}
-        runs = repeats * self.lesson.stimuli
-        # A shot learns the number of its runs from its waveforms, silent ones if there are no others.
-        nudge = {} if drive else {t: np.zeros((self.lesson.steps, runs)) for t in self.lesson.targets}
-        targets = tuple(f"target.{t}" for t in self.lesson.targets)
-        return self._run(Shot(self.lesson.steps, drive, nudge, self.lesson.start, hold=True, channels=targets))
-
-    def echoes(self, free: Free, points: tuple[float, ...], strength: Any) -> Echoes:
-        """Echoes of all strengths in `points`, in units of `strength`, one or one per chip, after free passes."""
-        slopes = free.slopes if self._repeated else np.tile(free.slopes, (1, 1, len(points), 1))
-        nudges = slopes * np.repeat(points, self.lesson.stimuli * self.learner.shots)[:, None] * strength
-        netlist, units = self.design.netlist, self.design.assembly.units
-        commanded = {
-            t.name: nudges[:, i] * units.momentum(netlist.domains[t.node]) for i, t in enumerate(netlist.targets)
-        }
-        runs = nudges.shape[2]
-        drive = {k: self._faded(np.tile(v, (1, runs // v.shape[1]))) for k, v in self.lesson.drive.items()}
-        state = tuple(k for k, c in self.description.channels.items() if c.kind is not Kind.TARGET)
-        return Echoes(self._run(Shot(len(nudges), drive, commanded, echo=True, paired=True, channels=state)), nudges)
-
-    @property
-    def _fading(self) -> Floats:
-        """How much an echo is weaker than one that loses nothing, in the middle of its steps: (steps, chips or 1)."""
-        rates = np.atleast_1d(np.asarray(self.decays, float)) * self.description.step_s
-        return np.exp(-rates * (np.arange(self.lesson.steps)[:, None] + 0.5))
-
-    def _faded(self, wave: Floats) -> Floats:
-        """A drive (steps, runs), in the order of the free pass, as weak as the echo is when it meets it."""
-        return wave if np.all(self.decays == 0.0) else wave[:, :, None] * self._fading[::-1, None]
-
-    def _errors(self, record: Mapping[str, Floats], repeats: int) -> tuple[Floats, Floats]:
-        """Losses (runs, chips), and the slopes by which the echo is nudged, in its order."""
-        lesson, netlist = self.lesson, self.design.netlist
-        units = self.design.assembly.units
-        distances = []
-        for target in netlist.targets:
-            size = units.position(netlist.domains[target.node])
-            wanted = np.tile(lesson.targets[target.name], (1, repeats))[:, :, None]
-            read = record[f"target.{target.name}"]
-            distances.append((read[-1:] if lesson.final else read) - wanted)
-            distances[-1] = distances[-1] / size
-        distance = np.stack(distances, axis=1)
-        count = distance.shape[0] * distance.shape[1]
-        # A chip that left the range of numbers, beside others that did not, is not nudged; its loss says so.
-        slopes = np.where(np.isfinite(distance), distance, 0.0) / count
-        if lesson.final:
-            still = np.zeros((lesson.steps - 1, *slopes.shape[1:]))
-            slopes = np.concatenate([still, slopes])
-        return np.sum(distance**2, axis=(0, 1)) / (2 * count), slopes[::-1]
-
-    def _run(self, shot: Shot) -> Mapping[str, Floats]:
-        """Samples by channel, corrected, one for every step."""
-        record = self.bench.run(shot)
-        for name, count in record.clipped.items():
-            self.saturated[name] = self.saturated.get(name, 0) + count
-            self.clipped[:] += np.count_nonzero(record.saturated[name], axis=(0, 1))
-        return {name: self._resampled(name, record, shot.steps) for name in record.samples}
-
-    def _resampled(self, name: str, record: Record, steps: int) -> Floats:
-        found = record.samples[name]
-        if name in self.learner.corrections:
-            known = self.learner.corrections[name]
-            found = (found - known.offset) / known.gain
-        kind = self.description.channels[name].kind
-        start, count = {Kind.POSITION: (0.5, steps), Kind.MOMENTUM: (0.0, steps + 1), Kind.TARGET: (1.0, steps)}[kind]
-        if len(found) == count:
-            return found
-        # A decimated record is filled in by cubic splines; whether that is good enough is for the gradient to show.
-        times = (start + np.arange(count)) * self.description.step_s
-        if len(found) == 1:
-            return np.broadcast_to(found, (count, *found.shape[1:])).copy()
-        return np.asarray(CubicSpline(record.times_s[name], found)(times))
-
-    # From samples to parameters --------------------------------------------------------------------------------------
-
-    def credit(self, echoes: Echoes, strength: Any) -> dict[str, Array]:
-        """dL/dθ from echoes of the stencil, of one strength or of one per chip."""
-        design, operation, count = self.design, self.operation, self.lesson.stimuli * self.learner.shots
-        chips, weights = self.description.chips, self.learner.stencil.weights
-        keys = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
-        theta = {k: jnp.asarray(v) for k, v in (self.theta if self.known is None else self.known).items()}
-        if chips > 1:
-            theta = {k: v if v.ndim == 2 else jnp.repeat(v[:, None], chips, axis=1) for k, v in theta.items()}
-        coefficients = np.repeat([*weights, *(-w for w in weights)], count)[:, None] / strength
-        found = credit(
-            design.hamiltonian, operation, keys, theta, targets_of(design), self._samples(echoes), len(echoes.nudges),
-            design.step, coefficients, chips, 1 / self._fading,
-        )  # fmt: skip
-        by_theta = {k: -operation.time * design.step / count * v for k, v in found.items()}
-        if self.known is not None:  # what is programmed comes out times a factor that is known
-            by_theta = {k: v * (theta[k] / lanes(jnp.asarray(self.theta[k]), theta[k])) for k, v in by_theta.items()}
-        for name in self.frozen:
-            entry = design.parameters.entries[name]
-            by_theta[entry.key] = by_theta[entry.key].at[entry.index].set(0.0)
-        return by_theta
-
-    def by_inputs(self, echoes: Echoes, strength: float) -> Array:
-        """dL/du from echoes of the stencil, by the inputs of the energy in the order of the free pass.
-
-        (steps, m, stimuli), of one chip; the mean over shots.
-        """
-        shots, stimuli, weights = self.learner.shots, self.lesson.stimuli, self.learner.stencil.weights
-        theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
-        slopes = input_slopes(
-            self.design.hamiltonian, self.operation, theta, targets_of(self.design), self._samples(echoes),
-            len(echoes.nudges), self.design.step,
-        )  # fmt: skip
-        coefficients = np.repeat([*weights, *(-w for w in weights)], shots) / (shots * strength)
-        steps, width, _ = slopes.shape
-        found = np.einsum("kmes,e->kms", slopes.reshape(steps, width, -1, stimuli), coefficients)
-        parity = self.design.hamiltonian.input_parity if self.operation.conjugates else np.ones(width)
-        return -self.operation.time * self.design.step * np.asarray(parity)[:, None] * found[::-1]
-
-    def _samples(self, echoes: Echoes) -> Callable[[slice], Samples]:
-        """What some steps of the echoes looked like; what no channel shows is zero."""
-        sight, n = self.sight, self.design.hamiltonian.size
-        inputs = np.asarray(self._inputs(echoes.nudges.shape[2]))
-
-        def of(steps: slice) -> Samples:
-            more = slice(steps.start, steps.stop + 1)
-            q = sight.coordinates({k: v[steps] for k, v in echoes.samples.items()}, Kind.POSITION)
-            p = sight.coordinates({k: v[more] for k, v in echoes.samples.items()}, Kind.MOMENTUM)
-            nudges = echoes.nudges[steps]
-            shape = (n, nudges.shape[2], self.description.chips)
-            q = q if q.ndim else np.zeros((len(nudges), *shape))
-            p = p if p.ndim else np.zeros((len(nudges) + 1, *shape))
-            return Samples(q, p, nudges, inputs[steps])
-
-        return of
-
-    def _inputs(self, runs: int) -> Array:
-        """Inputs of the energy in the echo, (steps, m, runs, chips or 1)."""
-        lesson, drives = self.lesson, self.design.netlist.drives
-        silent = np.zeros((lesson.steps, lesson.stimuli))
-        waves = {d.name: lesson.drive.get(d.name, silent) for d in drives}
-        inputs = encode(self.design, waves)[::-1] if drives else jnp.zeros((lesson.steps, 0, lesson.stimuli))
-        if self.operation.conjugates:
-            inputs = jnp.asarray(self.design.hamiltonian.input_parity)[:, None] * inputs
-        inputs = jnp.tile(inputs, (1, 1, runs // lesson.stimuli))[..., None]
-        return inputs if np.all(self.decays == 0.0) else inputs * self._fading[:, None, None]
-
-    # How strongly to nudge -------------------------------------------------------------------------------------------
-
-    def tuned(self) -> Floats:
-        """γ of every chip for the wanted displacement, found by pilot echoes."""
-        gammas, wanted = self.pilots()
-        if not np.all(np.isfinite(gammas)):
-            raise ArgumentError(
-                f"Argument `gamma` must be a number here, but is 'auto': after {PILOTS} pilots the echoes do not stray "
-                f"by {wanted[~np.isfinite(gammas)][0]:g} of the spread of the state; another `displacement` may do"
-            )
-        return gammas
-
-    def pilots(self, epsilons: Any = None) -> tuple[Floats, Floats]:
-        """γ of every chip, NaN where none was found, and the displacement that is wanted of its echoes.
-
-        `epsilons`, one for every chip, are used instead of the learner's own. A first pair without nudges tells the
-        noise of the bench. It makes small displacements useless, so that the wanted one is raised to the rule of thumb
-        for the best.
-        """
-        free = self.free(2)
-        still = self._strayed(free, 0.0)
-        if np.any(np.all(still.spread == 0, axis=0)):
-            raise ArgumentError(
-                "Argument `gamma` must be a number here, but is 'auto': the state never moves, so it has no spread to "
-                "compare the echoes with"
-            )
-        floor = still.ratio
-        least = np.where(floor > 1e-9, (NOISE_RULE * floor) ** (1 / 3), 0.0)
-        wanted = np.maximum(self.learner.displacement, least)
-        epsilons = np.broadcast_to(self.learner.epsilon if epsilons is None else epsilons, floor.shape)
-        strengths = np.array(epsilons, float)
-        done = np.max(np.abs(free.slopes), axis=(0, 1, 2)) == 0  # the loss is at its minimum: any strength will do
-        for _ in range(PILOTS):
-            if np.all(done):
-                break
-            free = self.free(2) if self._repeated else free
-            seen = self._strayed(free, strengths).ratio
-            ratios = np.where(seen > 1.5 * floor, np.sqrt(np.maximum(seen**2 - floor**2, 0.0)), 0.0)
-            for chip in np.flatnonzero(~done):
-                following = next_strength(strengths[chip], ratios[chip], wanted[chip])
-                done[chip] = following is None
-                strengths[chip] = strengths[chip] if following is None else following
-        return np.where(done, strengths / epsilons, np.nan), wanted
-
-    def _strayed(self, free: Free, strength: Any) -> _Stray:
-        """How far a pair of pilot echoes of ± strength goes on every chip."""
-        echoes = self.echoes(free, (1.0, -1.0), strength).samples
-        spread, apart = [], []
-        for kind in (Kind.POSITION, Kind.MOMENTUM):
-            x = self.sight.coordinates(echoes, kind)
-            if x.ndim:
-                first, second = np.split(x, 2, axis=2)
-                spread.append(np.sqrt(np.mean(np.var((first + second) / 2, axis=0), axis=(0, 1))))
-                apart.append(np.sqrt(np.mean(((first - second) / 2) ** 2, axis=(0, 1, 2))))
-        return _Stray(np.array(spread), np.array(apart))
-
-
-@dataclass(frozen=True, eq=False)
-class _Stray:
-    """Spread of the state over time, and distance of two echoes from their middle.
-
-    Both are of positions, then of momenta, as far as they are seen: (up to 2, chips).
-    """
-
-    spread: Floats
-    displacement: Floats
-
-    @property
-    def ratio(self) -> Floats:
-        """Displacement over spread, whichever is larger, by chip."""
-        moving = self.spread > 0
-        ratios = np.divide(self.displacement, self.spread, out=np.zeros_like(self.spread), where=moving)
-        return np.asarray(np.max(ratios, axis=0))

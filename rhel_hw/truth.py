@@ -77,11 +77,10 @@ def _some(
     losses, slopes = _through(made, plan, targets, values, tuple(rest), jnp.asarray(wanted), jnp.asarray(sizes))
     own = {e.name: e for e in made.assembly.entries}
     by: dict[str, Floats] = {k: np.zeros((len(v), count)) for k, v in design.assembly.theta.items()}
+    factors = bench.factors()
     for e in entries:
         here = own[e.name]
-        # A value that was programmed is there times a factor that the chip has.
-        factor = np.asarray(values[here.key][here.index]) * here.scale / told[e.name]
-        by[e.key][e.index] = np.asarray(slopes[here.key][here.index]) * factor * e.scale / here.scale
+        by[e.key][e.index] = np.asarray(slopes[here.key][here.index]) * factors[e.name] * e.scale / here.scale
     return np.asarray(losses), by
 
 

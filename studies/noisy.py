@@ -21,11 +21,12 @@ from rhel_hw.chips import made
 from rhel_hw.dissipation import BOLTZMANN, bath_of
 from rhel_hw.emulated import EmulatedBench
 from rhel_hw.integrators import Leapfrog
-from rhel_hw.learner import EchoLearner, Session
+from rhel_hw.learner import EchoLearner
 from rhel_hw.lessons import Lesson
 from rhel_hw.losses import targets_of
 from rhel_hw.operations import Hold, Protocol, Reprepare
 from rhel_hw.profile import Profile
+from rhel_hw.session import Session
 from rhel_hw.tasks import Teacher
 
 Array = Any

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from circuits import Design
 from circuits.assemble import Entry
 from rhel_hw.emulated import EmulatedBench
-from rhel_hw.learner import Measured, Session
+from rhel_hw.learner import Measured
+from rhel_hw.session import Session
 from rhel_hw.simulation import DivergedError
 from rhel_hw.training import Moves
 from rhel_hw.truth import gradients_as_made

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from circuits import Netlist
+from circuits import DesignError, Netlist
 from devices import ArgumentError, UnitError
 from rhel_hw import settings
 from rhel_hw.bench import Shot
@@ -25,12 +25,25 @@ from studies.sweeps import engine
 from studies.sweeps.axes import ALONE, Axis, Sweep
 from studies.sweeps.contract import Budget
 from studies.sweeps.joint import together
-from studies.sweeps.limits import Evaluate, Floats, Point, Range, Requirement, Trial, Trials, around, in_step, limit
+from studies.sweeps.limits import (
+    AT_LEAST,
+    AT_MOST,
+    Evaluate,
+    Floats,
+    Point,
+    Range,
+    Requirement,
+    Trial,
+    Trials,
+    around,
+    in_step,
+    limit,
+)
 from studies.sweeps.setups import Plan
 
 DEFAULTS = (
-    Range("profile.readout.bits", 16, 1, "whole"),
-    Range("profile.drive.bits", 16, 1, "whole"),
+    Range("profile.readout.bits", 16, 2, "whole"),
+    Range("profile.drive.bits", 16, 2, "whole"),  # one bit has no level but zero: nothing would move
     Range("profile.nudge.bits", 16, 1, "whole"),
     Range("profile.readout.noise", 1e-6, 0.1, "log"),
     Range("profile.dynamics.quality", 1e6, 10.0, "log"),
@@ -43,6 +56,8 @@ WIDTH, MOST_WHOLE, JOINT = 12, 16, 8
 STRUCTURAL = ("profile.dynamics.quality", "profile.dynamics.damping", "profile.dynamics.linewidth")
 """Settings that are elements of the circuit: programs are compiled for the values of the first lane."""
 GAMMA = "learning.gamma"
+KEPT = (*AT_LEAST, *AT_MOST, "gamma")
+"""Outcomes that matter here."""
 
 
 def find_budget(
@@ -97,7 +112,16 @@ def find_budget(
     if limited and all(s.good is not None for s in singles.values()):
         joint = together(tried, limited, chosen, JOINT)
     return Budget(
-        netlist.name, requirements, tuple(seeds), gamma, own, tuple(singles.values()), refused, joint, len(tried.known)
+        netlist.name,
+        requirements,
+        tuple(seeds),
+        gamma,
+        own,
+        tuple(singles.values()),
+        refused,
+        joint,
+        len(tried.known),
+        {reason: len(points) for reason, points in sorted(getattr(evaluate, "lost", {}).items())},
     )
 
 
@@ -243,6 +267,8 @@ class Emulated:
     report: engine.Report | None = None
     expected: int = 0
     """Points in all, for the report."""
+    lost: dict[str, list[Point]] = field(default_factory=dict)
+    """Points at which learning was refused, by the reason; they count as failed."""
     _widths: dict[tuple[str, ...], tuple[int, Point]] = field(default_factory=dict)
     _done: list[int] = field(default_factory=lambda: [0])
     _lock: Lock = field(default_factory=Lock)
@@ -264,13 +290,25 @@ class Emulated:
             places, width, lead = batch
             some = [points[i] for i in places]
             filled = [*lead, *some, *[some[-1]] * (width - len(some))]
-            found = self._outcomes(filled, threads, len(some) / len(filled))
-            return {k: v[len(lead) : len(lead) + len(some)] for k, v in found.items()}
+            try:
+                found = self._outcomes(filled, threads, len(some) / len(filled))
+            except ArgumentError as problem:
+                if isinstance(problem, (DesignError, ProfileError)) or not some[0]:
+                    raise
+                if len(some) > 1:  # one lane spoils all: find it with programs that are there already
+                    half = len(places) // 2
+                    parts = [run((part, width, lead)) for part in (places[:half], places[half:])]
+                    return {k: np.concatenate([p[k] for p in parts]) for k in parts[0] if all(k in p for p in parts)}
+                with self._lock:
+                    self.lost.setdefault(str(problem), []).append(some[0])
+                return {k: np.full((1, len(self.seeds)), np.nan) for k in KEPT}
+            return {k: v[len(lead) : len(lead) + len(some)] for k, v in found.items() if k in KEPT}
 
         with ThreadPoolExecutor(threads) as pool:
             found = list(pool.map(run, batches))
         order = np.argsort([i for places, _, _ in batches for i in places])
-        return {name: np.concatenate([f[name] for f in found])[order] for name in found[0]}
+        names = [n for n in found[0] if all(n in f for f in found)]
+        return {name: np.concatenate([f[name] for f in found])[order] for name in names}
 
     def _outcomes(self, points: Sequence[Point], threads: int, share: float) -> dict[str, Any]:
         count = len(self.seeds)

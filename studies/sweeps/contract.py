@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from math import isfinite, log2, log10
+from dataclasses import dataclass, field
+from math import floor, isfinite, log2, log10
 from typing import TYPE_CHECKING, Any
 
 from studies.sweeps.drawing import cosine_text
@@ -36,6 +36,8 @@ class Budget:
     """All axes together; None if that cannot be."""
     points: int
     """How many points were tried."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """At how many of them learning was refused, by the reason."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -44,7 +46,7 @@ class Budget:
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table, a row for every axis."""
-        found = [
+        found: list[tuple[str, ...]] = [
             (short(s.range.path), words(s.range.path)[0], *self._alone(s), *self._together(s)) for s in self.singles
         ]
         return found + [(short(path), "", "does not apply", "", "", "", "") for path in self.refused]
@@ -80,6 +82,7 @@ class Budget:
             "own": _trial(self.own),
             "axes": {s.range.path: _along(s) for s in self.singles},
             "refused": dict(self.refused),
+            "lost": dict(self.lost),
             "joint": None if joint is None else {
                 "limits": {s.range.path: joint.contract.point[s.range.path] for s in self.singles if s.range.ordered},
                 "held": {s.range.path: s.value(s.good) for s in self.singles if not s.range.ordered},
@@ -135,7 +138,7 @@ class Budget:
             f"All single limits were tightened alike by a factor {number_text(1 / joint.scale)} "
             f"({-log2(joint.scale):.1f} bits), {relaxed}."
         )
-        yield "A margin is how far an axis can go beyond its joint limit, the others held, before the requirement fails."
+        yield "A margin is how far an axis can go beyond its joint limit, the others held, until the requirement fails."
 
     def _notes(self) -> Iterator[str]:
         if not self.own.met:
@@ -151,10 +154,17 @@ class Budget:
                     f"{short(s.range.path)} is not monotone: {', '.join(number_text(s.value(t)) for t in also)} "
                     "would do, though a better value does not."
                 )
+            if s.bad is not None and s.bad.blind:
+                yield (
+                    f"{short(s.range.path)}: at {number_text(s.value(s.bad))} pilot echoes find no γ at {s.bad.blind} "
+                    f"of {len(self.seeds)} seeds, which then nudge with γ = 1; a γ of your own may go further."
+                )
             if not s.range.ordered and s.good is not None:
                 yield f"{short(s.range.path)} has no direction: jointly it is held at the best value that was found."
         for path, reason in self.refused.items():
             yield f"{short(path)} does not apply: {reason}."
+        for reason, count in self.lost.items():
+            yield f"{count} of the points that were tried count as failed, for learning was refused there: {reason}."
 
     def _alone(self, s: Along) -> tuple[str, str, str]:
         """Single limit, the outcome there, and where it fails."""
@@ -205,7 +215,12 @@ def outcome_text(name: str, value: float) -> str:
     """An outcome with the digits that matter; cosines are never rounded up."""
     if not isfinite(value):
         return "failed" if value != value else number_text(value)
-    return cosine_text(1 - value) if name == "cosine" and value < 1 else number_text(value)
+    if name != "cosine" or value >= 1:
+        return number_text(value)
+    if 1 - value < 1e-5:
+        return cosine_text(1 - value)
+    decimals = max(2, 1 - floor(log10(1 - value)))
+    return f"{floor(value * 10**decimals) / 10**decimals:.{decimals}f}"
 
 
 def margin(found: Along) -> float:
@@ -223,7 +238,7 @@ def margin_text(found: Along) -> str:
     if whole:
         text = f"{size:.0f} {'bit' if path.endswith('bits') else 'step'}{'' if size == 1 else 's'}"
     else:
-        text = f"{20 * log10(size):.1f} dB" if path.endswith("noise") else f"×{size:.3g}"
+        text = f"{20 * log10(size):.1f} dB" if path.endswith("noise") else f"×{size:.2f}"
     # It ends where the axis fails by itself, or where the search did.
     return text if found.bad is not None else f"≥ {text}" if size > (0 if whole else 1) else "own limit"
 
@@ -236,7 +251,12 @@ def _plain(values: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
-    return {"met": trial.met, "worst": _plain(trial.worst), "median": _plain(trial.median)}
+    return {
+        "met": trial.met,
+        "seeds_without_gamma": trial.blind,
+        "worst": _plain(trial.worst),
+        "median": _plain(trial.median),
+    }
 
 
 def _along(s: Along) -> dict[str, Any]:

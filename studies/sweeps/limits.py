@@ -100,6 +100,8 @@ class Trial:
     median: Mapping[str, float]
     slack: float
     """Of the worst seed; of several requirements the least."""
+    blind: int = 0
+    """Seeds at which pilot echoes found no γ."""
 
     @property
     def met(self) -> bool:
@@ -122,7 +124,7 @@ class Trials:
         if new:
             found = self.evaluate(list(new.values()))
             for i, (key, point) in enumerate(new.items()):
-                self.known[key] = self._judged(point, {r.outcome: found[r.outcome][i] for r in self.requirements})
+                self.known[key] = self._judged(point, {name: values[i] for name, values in found.items()})
         return [self.known[k] for k in keys]
 
     def _judged(self, point: Point, seeds: Mapping[str, Floats]) -> Trial:
@@ -132,7 +134,8 @@ class Trials:
             worst[r.outcome] = float(values.min() if r.at_least else values.max())  # NaN if any is
             median[r.outcome] = float(np.median(values))
             slack = min(slack, r.slack(worst[r.outcome]))
-        return Trial(dict(point), worst, median, float(slack))
+        blind = np.count_nonzero(np.isnan(seeds.get("gamma", 1.0)))
+        return Trial(dict(point), worst, median, float(slack), int(blind))
 
 
 # Axes ---------------------------------------------------------------------------------------------------------------

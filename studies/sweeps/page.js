@@ -90,7 +90,8 @@
   // Charts ----------------------------------------------------------------------------------------------------------
 
   const layout = (more) => ({
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: { l: 74, r: 16, t: 12, b: 58 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: { l: 74, r: 16, t: 36, b: 58 },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: "#8a949e", activecolor: "#0072B2" },
     font: { family: "system-ui, 'DejaVu Sans', sans-serif", size: 13, color: css("--ink") }, hovermode: "closest",
     legend: { orientation: "h", y: -0.2, yanchor: "top", x: 0, font: { size: 12 } }, ...more,
   });

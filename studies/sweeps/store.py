@@ -243,7 +243,7 @@ class Store:
         """Of a chunk's results, and of what they are results of."""
         layout = self.layout
         shapes = [(name, layout.shape(name)) for name in layout.variables]
-        what = json.dumps([layout.fingerprint, number, shapes, layout.chunks[number].tolist()])
+        what = json.dumps([layout.fingerprint, shapes, layout.chunks[number].tolist()])
         return sha256(what.encode() + rows).digest()
 
     def _digests(self, table: Numbers) -> list[str]:

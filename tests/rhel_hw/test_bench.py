@@ -64,6 +64,36 @@ def test_a_bench_says_what_it_is(design):
     assert told.parameters[name].low < design.parameters.to_si(design.theta())[name][0] < told.parameters[name].high
 
 
+@pytest.mark.parametrize("name", ["mixed", "kerr-chain", "vortex-array"])
+def test_a_pass_starts_where_it_is_told_in_every_domain(name):
+    """What is given in SI is read in SI, whatever the design's own units; momenta are read before anything moves."""
+    design = Netlist.load(name).compile(steps=2)
+    units, domains = design.assembly.units, design.netlist.domains
+    wanted = {n: 0.1 * units.scale(domains[n].momentum_unit) for n in design.hamiltonian.names}
+    record = EmulatedBench(design).run(Shot(1, start=({}, wanted)))
+    seen = [n for n in wanted if f"momentum.{n}" in record.samples]
+    assert seen
+    for node in seen:
+        assert record[f"momentum.{node}"][0, 0, 0] == pytest.approx(wanted[node], rel=1e-12)
+
+
+def test_chips_with_profiles_of_their_own(design):
+    """Each reads as a bench of that profile does; what is on must be the same, and there is one for every chip."""
+    profiles = [Profile().set("readout.bits", b).set("readout.noise", x) for b, x in ((4, 1e-3), (9, 1e-2), (12, 1e-4))]
+    wave = band_limited(design)
+    both = EmulatedBench(design, profiles, seed=2, chips=[0, 1, 0]).run(Shot(STEPS, wave))
+    for i, (profile, chip) in enumerate(zip(profiles, (0, 1, 0), strict=True)):
+        alone = EmulatedBench(design, profile, seed=2, chips=[chip]).run(Shot(STEPS, wave))
+        for name in alone.samples:
+            np.testing.assert_array_equal(both[name][:, :, i], alone[name][:, :, 0])
+    with pytest.raises(ArgumentError, match=r"readout\.noise` must be alike"):
+        EmulatedBench(design, [profiles[0], Profile().set("readout.bits", 4)], chips=[0, 1])
+    with pytest.raises(ArgumentError, match=r"readout\.digitise` must be alike"):
+        EmulatedBench(design, [profiles[0], profiles[0].set("readout.digitise", "sum-difference")], chips=[0, 1])
+    with pytest.raises(ArgumentError, match="one for each of 2 chips"):
+        EmulatedBench(design, profiles, chips=[0, 1])
+
+
 def test_records_are_staggered_and_counted(design):
     device = bench(design, chips=3)
     record = device.run(Shot(STEPS, {"u0": np.zeros((STEPS, 2))}))
