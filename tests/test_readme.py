@@ -10,6 +10,7 @@ import pytest
 from circuits.formats import toml
 from circuits.gallery import GALLERY
 from rhel_hw import RHEL, EchoLearner, Profile, Teacher, Training, settings, simulate_design
+from studies.sweeps import Sweep
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -18,7 +19,8 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"<!-- run by tests/test_readme.py -->\n```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_python_example():
+def test_python_example(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {}
     for program in blocks("python"):
         exec(program, names)
@@ -33,6 +35,8 @@ def test_python_example():
     trained = np.asarray(names["design"].parameters.trainable["inductor.inductance"])
     ours, theirs = measured[trained], np.asarray(exact["inductor.inductance"])[trained]
     assert ours @ theirs / np.linalg.norm(ours) / np.linalg.norm(theirs) > 0.9  # eight bits
+    assert names["found"]["cosine"].shape == (2, 5, 2)
+    assert (tmp_path / "ring.png").exists()
 
 
 def test_design_file_example():
@@ -45,13 +49,20 @@ def test_design_file_example():
 
 
 def test_sections_of_the_design_file_are_the_defaults():
-    circuit, sections = blocks("toml")
+    circuit, sections, _ = blocks("toml")
     netlist = toml.read(circuit + sections)
     assert settings.profile(netlist) == Profile()
     assert settings.task(netlist) == Teacher()
     assert settings.training(netlist) == Training()
     assert replace(settings.learning(netlist), epsilon=1e-3, gamma=1.0) == RHEL()
     assert replace(settings.bench_learning(netlist, Profile()), epsilon=1e-3, gamma=1.0) == EchoLearner()
+
+
+def test_section_of_a_sweep():
+    circuit, _, section = blocks("toml")
+    sweep = Sweep.of(toml.read(circuit + section).settings["sweep"])
+    assert sweep.count == 3 * 5 * 2 * 2
+    assert replace(sweep, axes={"seed": [0]}) == Sweep({"seed": [0]})
 
 
 @pytest.mark.parametrize("name", GALLERY)

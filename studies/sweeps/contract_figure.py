@@ -41,7 +41,9 @@ def figure(budget: Budget) -> Figure:
     _cut(axes[0, 0], scale, values[np.isfinite(values)], required)
     for row in axes[:, 0]:
         row.set_ylabel(name)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
+    found = [panel.get_legend_handles_labels() for panel in axes.flat]
+    known = {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}
+    handles, labels = list(known.values()), list(known)
     empty = list(axes.flat[len(budget.singles) :])
     for panel in empty:
         panel.axis("off")

@@ -29,9 +29,10 @@ from rhel_hw.learner import EchoLearner
 from studies.provenance import code, versions
 from studies.sweeps.axes import Sweep
 from studies.sweeps.batch import run_batch, shapes
+from studies.sweeps.layout import Coord, Layout
 from studies.sweeps.quantities import OUTCOMES, words
 from studies.sweeps.setups import Group, Lane, Plan
-from studies.sweeps.store import Coord, Layout, Store
+from studies.sweeps.store import Store
 
 Report = Callable[[int, int], None]
 """Called with the numbers of points that are done and of all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from studies.sweeps.store import Variable
+from studies.sweeps.layout import Variable
 
 OUTCOMES: Mapping[str, Variable] = {
     "cosine": Variable((), "1", "cosine to the exact gradient"),

@@ -23,7 +23,8 @@ import xarray as xr
 
 from devices import ArgumentError
 from studies.sweeps import store as module
-from studies.sweeps.store import CHUNKS, Coord, Layout, Store, StoreError, Variable
+from studies.sweeps.layout import Coord, Layout, Variable
+from studies.sweeps.store import CHUNKS, Store, StoreError
 
 BITS = "profile.readout.bits"
 ATTRS = {"design": '[design]\nname = "a"\n', "versions": {"numpy": "2"}, "axes": [1, 2.5, None, True], "seed": 3}
@@ -528,7 +529,10 @@ def test_another_process_does_everything_meanwhile(tmp_path, monkeypatch, moment
         return found if after else original(self, *arguments, **options)
 
     monkeypatch.setattr(Store, moment, slow)
-    compute(tmp_path / "out", layout)
+    store = Store.open(tmp_path / "out", layout)
+    assert store.complete == bool(begun)  # what the other one did is not undone
+    write_all(store)
+    store.finish()
     assert begun
     assert tree(tmp_path / "out") == tree(tmp_path / "reference")
 
@@ -675,6 +679,17 @@ def test_readers_of_netcdf_see_the_same(tmp_path, layout):
     assert {p.name for p in tmp_path.iterdir()} == {"out", "a.nc"}
     with pytest.raises(ArgumentError, match="must be a file in a folder"):
         store.to_netcdf(tmp_path / "none" / "a.nc")
+
+
+def test_netcdf_on_a_full_disk(tmp_path, disk):
+    pytest.importorskip("h5netcdf")
+    pytest.importorskip("h5py")
+    store, (folder, mount) = compute(tmp_path / "out", big()), disk
+    (folder / "a.nc").write_text("older")
+    assert mount("remount,size=64k") == 0
+    with pytest.raises(StoreError, match=r"Argument `netcdf` .* No space left on device"):
+        store.to_netcdf(folder / "a.nc")
+    assert tree(folder) == {"a.nc": b"older"}
 
 
 def test_netcdf_needs_its_extra(tmp_path, monkeypatch):
