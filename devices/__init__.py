@@ -44,7 +44,7 @@ from devices.element import (
     Values,
     nearest,
 )
-from devices.errors import ArgumentError, refuse_unless_positive
+from devices.errors import ArgumentError, DivergedError, refuse_unless_positive
 from devices.mechanical import Damper, DuffingSpring, Mass, Spring
 from devices.photonic import (
     BeamSplitter,
@@ -98,6 +98,7 @@ __all__ = [
     "Detector",
     "DiodeVaractor",
     "DipoleCoupler",
+    "DivergedError",
     "Domain",
     "Drive",
     "DuffingSpring",

@@ -10,6 +10,10 @@ class ArgumentError(ValueError):
     """An argument, a file or a design that is refused before any computing; the message says what to do."""
 
 
+class DivergedError(ArgumentError):
+    """A run whose state became NaN or infinite."""
+
+
 def refuse_unless_positive(**values: object) -> None:
     """Refuse arguments, given by name, that are not finite numbers greater than 0."""
     for name, value in values.items():

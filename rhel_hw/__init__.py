@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from devices.lazy import lazy
 
 if TYPE_CHECKING:
+    from devices import DivergedError
     from rhel_hw.baselines import BPTT, SPSA, Adjoint, FiniteDifferences, RHELLimit, ShuffledCredit, ThroughTime
     from rhel_hw.bench import Bench, Record, Shot
     from rhel_hw.bench_recurrence import BenchCircuit
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from rhel_hw.rhel import RHEL
     from rhel_hw.simulation import (
         Audit,
-        DivergedError,
         Keep,
         Trajectory,
         return_error,
@@ -78,9 +78,9 @@ __getattr__ = lazy(
         "rhel_hw.recurrences": ("Circuit", "LinearRow", "NonlinearRow"),
         "rhel_hw.replay": ("RecordingBench", "ReplayBench"),
         "rhel_hw.rhel": ("RHEL",),
+        "devices": ("DivergedError",),
         "rhel_hw.simulation": (
             "Audit",
-            "DivergedError",
             "Keep",
             "Trajectory",
             "return_error",

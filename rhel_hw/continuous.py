@@ -27,9 +27,9 @@ from scipy.integrate import solve_ivp
 
 from circuits.hamiltonian import Hamiltonian, Prepared, Theta
 from circuits.operators import Reader
-from devices import ArgumentError, refuse_unless_positive
+from devices import ArgumentError, DivergedError, refuse_unless_positive
 from rhel_hw.integrators import flow
-from rhel_hw.simulation import DivergedError, conform
+from rhel_hw.simulation import conform
 
 Array = Any
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circuits import Design
-from devices import ArgumentError, UnitError, nearest, to_si
+from devices import ArgumentError, DivergedError, UnitError, nearest, to_si
 from rhel_hw.arithmetic import Format, format_named
 from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unknown, sample_times
 from rhel_hw.chips import Chips
@@ -28,7 +28,7 @@ from rhel_hw.losses import targets_of
 from rhel_hw.noise import Words, words
 from rhel_hw.operations import MomentumFlip, Operation, SignFlip
 from rhel_hw.profile import Profile, ProfileError
-from rhel_hw.simulation import DivergedError, refuse_bytes
+from rhel_hw.simulation import refuse_bytes
 
 Array = Any
 State = tuple[Array, Array]

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devices import ArgumentError, nearest, refuse_unless_positive
+from devices import ArgumentError, DivergedError, nearest, refuse_unless_positive
 from rhel_hw.bench import Limits
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
 from rhel_hw.losses import Loss
-from rhel_hw.simulation import DivergedError, conform, method_of
+from rhel_hw.simulation import conform, method_of
 from rhel_hw.training import Found
 
 Array = Any

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from devices import ArgumentError
+from devices import ArgumentError, DivergedError
 from rhel_hw.choices import PILOTS, Choices, next_strength, refuse_unless_one_of
 from rhel_hw.credit import to_parameters
 from rhel_hw.integrators import Energy, Integrator
@@ -24,7 +24,6 @@ from rhel_hw.nudging import Nudging, Recorded
 from rhel_hw.operations import MomentumFlip, Operation, Protocol, Stencil
 from rhel_hw.passes import Sums, Wanted, echo, excursion, free_pass
 from rhel_hw.problem import INPUTS, STEP, Gradient, Parts, Problem, Program
-from rhel_hw.simulation import DivergedError
 
 Array = Any
 State = tuple[Array, Array]

@@ -18,7 +18,7 @@ from scipy.interpolate import CubicSpline
 from circuits import Design
 from circuits.operators import lanes
 from circuits.state import encode
-from devices import ArgumentError
+from devices import ArgumentError, DivergedError
 from rhel_hw.bench import Bench, Description, Kind, Record, Shot
 from rhel_hw.choices import PILOTS, next_strength
 from rhel_hw.credit import Samples, credit, input_slopes
@@ -76,6 +76,8 @@ class Echoes:
     """By channel, (samples, runs, chips)."""
     nudges: Floats
     """As commanded, (steps, targets, runs, chips), dimensionless."""
+    lost: NDArray[np.bool_]
+    """Chips that left the range of numbers, beside others that did not: they are not nudged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +173,14 @@ class Session:
     def echoes(self, free: Free, points: tuple[float, ...], strength: Any) -> Echoes:
         """Echoes of all strengths in `points`, in units of `strength`, one or one per chip, after free passes."""
         slopes = free.slopes if self._repeated else np.tile(free.slopes, (1, 1, len(points), 1))
-        nudges = slopes * np.repeat(points, self.lesson.stimuli * self.learner.shots)[:, None] * strength
+        with np.errstate(over="ignore"):
+            nudges = slopes * np.repeat(points, self.lesson.stimuli * self.learner.shots)[:, None] * strength
+        lost = ~np.all(np.isfinite(nudges), axis=(0, 1, 2)) | ~np.all(np.isfinite(free.losses), axis=0)
+        if np.all(lost):
+            raise DivergedError(
+                "The echoes would be nudged beyond all numbers: use a smaller γ, or drive the device less"
+            )
+        nudges = np.where(lost, 0.0, nudges)
         netlist, units = self.design.netlist, self.design.assembly.units
         commanded = {
             t.name: nudges[:, i] * units.momentum(netlist.domains[t.node]) for i, t in enumerate(netlist.targets)
@@ -179,7 +188,8 @@ class Session:
         runs = nudges.shape[2]
         drive = {k: self._faded(np.tile(v, (1, runs // v.shape[1]))) for k, v in self.lesson.drive.items()}
         state = tuple(k for k, c in self.description.channels.items() if c.kind is not Kind.TARGET)
-        return Echoes(self._run(Shot(len(nudges), drive, commanded, echo=True, paired=True, channels=state)), nudges)
+        shot = Shot(len(nudges), drive, commanded, echo=True, paired=True, channels=state)
+        return Echoes(self._run(shot), nudges, lost)
 
     @property
     def _fading(self) -> Floats:
@@ -209,7 +219,9 @@ class Session:
         if lesson.final:
             still = np.zeros((lesson.steps - 1, *slopes.shape[1:]))
             slopes = np.concatenate([still, slopes])
-        return np.sum(distance**2, axis=(0, 1)) / (2 * count), slopes[::-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = np.sum(distance**2, axis=(0, 1)) / (2 * count)
+        return losses, slopes[::-1]
 
     def _run(self, shot: Shot) -> Mapping[str, Floats]:
         """Samples by channel, corrected, one for every step."""
@@ -256,6 +268,8 @@ class Session:
                 k: v * jnp.where(told[k] == 0, 1.0, theta[k] / jnp.where(told[k] == 0, 1.0, told[k]))
                 for k, v in by_theta.items()
             }
+        if np.any(echoes.lost):
+            by_theta = {k: jnp.where(echoes.lost, jnp.nan, v) for k, v in by_theta.items()}
         for name in self.frozen:
             entry = design.parameters.entries[name]
             by_theta[entry.key] = by_theta[entry.key].at[entry.index].set(0.0)
@@ -311,6 +325,11 @@ class Session:
     def tuned(self) -> Floats:
         """γ of every chip for the wanted displacement, found by pilot echoes."""
         gammas, wanted = self.pilots()
+        if np.any(np.isnan(wanted)):
+            raise ArgumentError(
+                "Argument `gamma` must be a number here, but is 'auto': the state never moves, so it has no spread to "
+                "compare the echoes with"
+            )
         if not np.all(np.isfinite(gammas)):
             raise ArgumentError(
                 f"Argument `gamma` must be a number here, but is 'auto': after {PILOTS} pilots the echoes do not stray "
@@ -327,17 +346,15 @@ class Session:
         """
         free = self.free(2)
         still = self._strayed(free, 0.0)
-        if np.any(np.all(still.spread == 0, axis=0)):
-            raise ArgumentError(
-                "Argument `gamma` must be a number here, but is 'auto': the state never moves, so it has no spread to "
-                "compare the echoes with"
-            )
+        moving = np.any(still.spread > 0, axis=0)
         floor = still.ratio
         least = np.where(floor > 1e-9, (NOISE_RULE * floor) ** (1 / 3), 0.0)
-        wanted = np.maximum(self.learner.displacement, least)
+        wanted = np.where(moving, np.maximum(self.learner.displacement, least), np.nan)
         epsilons = np.broadcast_to(self.learner.epsilon if epsilons is None else epsilons, floor.shape)
         strengths = np.array(epsilons, float)
-        done = np.max(np.abs(free.slopes), axis=(0, 1, 2)) == 0  # the loss is at its minimum: any strength will do
+        weak, strong = np.zeros_like(strengths), np.full_like(strengths, np.inf)
+        idle = np.max(np.abs(free.slopes), axis=(0, 1, 2)) == 0  # the loss is at its minimum: any strength will do
+        done = idle | ~moving
         for _ in range(PILOTS):
             if np.all(done):
                 break
@@ -347,8 +364,16 @@ class Session:
             for chip in np.flatnonzero(~done):
                 following = next_strength(strengths[chip], ratios[chip], wanted[chip])
                 done[chip] = following is None
-                strengths[chip] = strengths[chip] if following is None else following
-        return np.where(done, strengths / epsilons, np.nan), wanted
+                if following is None:
+                    continue
+                if following > strengths[chip]:
+                    weak[chip] = strengths[chip]
+                else:
+                    strong[chip] = strengths[chip]
+                # What noise hides looks too weak by far: never beyond what was too strong, half-way there instead.
+                inside = weak[chip] < following < strong[chip]
+                strengths[chip] = following if inside else np.sqrt(weak[chip] * strong[chip])
+        return np.where(done & moving, strengths / epsilons, np.nan), wanted
 
     def _strayed(self, free: Free, strength: Any) -> _Stray:
         """How far a pair of pilot echoes of ± strength goes on every chip."""

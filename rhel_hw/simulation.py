@@ -17,7 +17,7 @@ from circuits import Design
 from circuits.hamiltonian import Hamiltonian, Prepared, Theta
 from circuits.operators import lanes
 from circuits.state import encode, sample_drives
-from devices import ArgumentError, Domain, refuse_unless_positive
+from devices import ArgumentError, DivergedError, Domain, refuse_unless_positive
 from rhel_hw.dissipation import BOLTZMANN, Bath, Noise, bath_of
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
 from rhel_hw.validity import Validity, validity_of
@@ -30,10 +30,6 @@ INVERSE_TOLERANCE = 1e-4
 """Residual of the inverse inertia matrix of a large circuit beyond which its parameters have moved too far."""
 LARGEST_RECORD = 4 * 1024**3
 """Bytes of trajectory beyond which a run is refused unless only its final state is kept."""
-
-
-class DivergedError(ArgumentError):
-    """A run whose state became NaN or infinite."""
 
 
 class Keep(Enum):

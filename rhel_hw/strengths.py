@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rhel_hw.simulation import DivergedError
+from devices import DivergedError
 
 Floats = NDArray[np.float64]
 Watch = Callable[[Floats], Any]

@@ -75,7 +75,9 @@ def told(console: Console, found: Budget) -> None:
         table.add_column(column)
     for row in found.rows():
         table.add_row(*map(escape, row))
+    console.print()
     console.print(table, width=width)
+    console.print()
     for line in found.foot():
         console.print(escape(line), width=width)
 

@@ -81,7 +81,9 @@ def sweep(
     if require:
         from rhel_hw.cli.budget import find
 
-        find(netlist, axes_of(axes), require, out, changes, as_json)
+        if scheduler is not None or netcdf is not None:
+            raise ArgumentError("Arguments `--scheduler` and `--netcdf` must be left out with --require")
+        find(netlist, axes_of(axes), require, out, changes, as_json, name=stem(design), workers=workers, memory=budget)
         return
     asked = sweep_of(netlist, axes_of(axes), changes)
     from rhel_hw.files import folder

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from circuits import Design
 from circuits.assemble import Entry
+from devices import DivergedError
 from rhel_hw.emulated import EmulatedBench
 from rhel_hw.learner import Measured
 from rhel_hw.session import Session
-from rhel_hw.simulation import DivergedError
 from rhel_hw.training import Moves
 from rhel_hw.truth import gradients_as_made
 from studies.cost import gradient_cost
@@ -46,9 +46,11 @@ def _run(group: Group, lanes: Sequence[Lane], sweep: Sweep) -> dict[str, Floats]
     found["loss"] = np.mean([m.losses for m in measured], axis=0)
     found["gamma"] = gammas
     found["saturated"] = np.sum([m.saturated_by_chip for m in measured], axis=0).astype(float)
-    found |= _costs(group, lanes, measured[0])
     if sweep.moves:
         found |= _trained(group, lanes, gammas)
+    blind = np.isnan(gammas)  # without a strength there is no gradient
+    found = {k: np.where(blind.reshape(-1, *(1,) * (v.ndim - 1)), np.nan, v) for k, v in found.items()}
+    found |= _costs(group, lanes)
     return {name: found[name] for name in shapes(group, sweep)}
 
 
@@ -149,7 +151,7 @@ def _over(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
 
 
-def _costs(group: Group, lanes: Sequence[Lane], measured: Measured) -> dict[str, Floats]:
+def _costs(group: Group, lanes: Sequence[Lane]) -> dict[str, Floats]:
     """What a gradient takes, without pilots."""
     setup, found = group.setup, {}
     for lane in lanes:  # profiles are few

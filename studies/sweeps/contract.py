@@ -47,7 +47,7 @@ class Budget:
     def rows(self) -> list[tuple[str, ...]]:
         """The table, a row for every axis."""
         found: list[tuple[str, ...]] = [
-            (short(s.range.path), words(s.range.path)[0], *self._alone(s), *self._together(s)) for s in self.singles
+            (short(s.range.path), unit_of(s.range.path), *self._alone(s), *self._together(s)) for s in self.singles
         ]
         return found + [(short(path), "", "does not apply", "", "", "", "") for path in self.refused]
 
@@ -111,8 +111,8 @@ class Budget:
         wanted = " and ".join(map(str, self.requirements))
         return [
             f"Bit budget of {self.name}: {wanted}",
-            f"The requirement holds at every one of {len(self.seeds)} seeds; outcomes are those of the worst. "
-            f"γ is {self.gamma}.",
+            f"A value does if the requirement holds at every seed, {len(self.seeds)} in all; outcomes are those of the "
+            f"worst. γ is {self.gamma}.",
         ]
 
     def foot(self) -> list[str]:
@@ -211,6 +211,12 @@ def short(path: str) -> str:
     return path.removeprefix("profile.")
 
 
+def unit_of(path: str) -> str:
+    """Unit of an axis; nothing for plain numbers."""
+    unit = words(path)[0]
+    return "" if unit == "1" else unit
+
+
 def outcome_text(name: str, value: float) -> str:
     """An outcome with the digits that matter; cosines are never rounded up."""
     if not isfinite(value):
@@ -261,7 +267,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def _along(s: Along) -> dict[str, Any]:
     return {
-        "unit": words(s.range.path)[0],
+        "unit": unit_of(s.range.path),
         "bound": ("at_most" if s.range.grows else "at_least") if s.range.ordered else "interval",
         "limit": s.value(s.good),
         "fails_at": s.value(s.bad),

@@ -82,7 +82,7 @@ class Requirement:
         return self.outcome in AT_LEAST
 
     def __str__(self) -> str:
-        return f"{self.outcome} {'≥' if self.at_least else '≤'} {self.value:g}"
+        return f"{self.outcome} {'≥' if self.at_least else '≤'} {self.value:.15g}"
 
     def slack(self, value: float) -> float:
         """By how much of the requirement a value is better than it; −∞ for what failed."""

@@ -9,10 +9,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from circuits import Netlist
-from devices import ArgumentError, Damper, Mass, Spring
+from devices import ArgumentError, Damper, DivergedError, Mass, Spring
 from rhel_hw.continuous import ContinuousAdjoint, ContinuousProblem, ContinuousRHEL
 from rhel_hw.losses import targets_of
-from rhel_hw.simulation import DivergedError
 from studies import toy as study
 from tests.systems import driven, random_state
 
