@@ -76,7 +76,7 @@ class EchoLearner(Choices):
     corrections: Mapping[str, Correction] = field(default_factory=dict, hash=False)
     """By channel."""
     decay: float = 0.0
-    """Rate in 1/s at which the device loses energy, if echoes shall make up for it: exactly where the circuit is linear
+    """Rate in 1/s at which the device loses energy, if echoes shall make up for it, as far as the circuit is linear
     and both quadratures of all coordinates decay alike (docs/physics.md, section 11.4)."""
 
     def __post_init__(self) -> None:

@@ -212,7 +212,8 @@ class _Reader:
             for _, text in circuit.lines:
                 if text[0] in "xX" and depth <= _DEEPEST:
                     with suppress(SpiceError):
-                        called = self.circuits.get(arguments(_without_keyword(words(text)))[0][-1].lower())
+                        positional = arguments(_without_keyword(words(text)))[0]  # none in `X=0`, refused later
+                        called = self.circuits.get(positional[-1].lower()) if positional else None
                         total += 0 if called is None else self.weight(called, depth + 1)
             self.weights[circuit.name] = total
         return self.weights[circuit.name]

@@ -170,11 +170,12 @@ def made_up_for(netlist, quality):
 
 
 def test_loss_that_is_made_up_for():
-    """Exactly where both quadratures of a linear circuit decay alike; friction leaves a part of the order Γ/ω."""
+    """Where both quadratures of a linear circuit decay alike, to (Γδ)²: momenta are read at the ends of steps, where
+    half a step's loss has passed or is yet to come. Friction leaves a part of the order Γ/ω."""
     (naive, mended), lost = made_up_for(ring_lattice(nx.path_graph(3)), 8e6)
     assert 0.3 < lost < 3
     assert naive > 0.1
-    assert mended < 1e-9
+    assert mended < 10 * (lost / 300) ** 2
     (naive, mended), lost = made_up_for(ladder(4), 100.0)
     assert 0.3 < lost < 3
     assert naive > 0.1
