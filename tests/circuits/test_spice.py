@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from circuits import Clock, DesignError, Initial, Netlist, Probes, Target
