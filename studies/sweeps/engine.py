@@ -41,6 +41,8 @@ MEMORY = 2 << 30
 """Bytes that the lanes of all chunks under way may take, by default."""
 MOST_LANES = 1000
 """More lanes than this are no faster."""
+PATIENCE = "10s"
+"""How long a scheduler may take to answer."""
 LARGEST = 0.9
 """Share of the memory that is planned with."""
 
@@ -292,7 +294,7 @@ def _remotely(scheduler: str, job: Job, missing: list[int]) -> Iterator[int]:
             f"Argument `scheduler` must be left out without Dask, but is {scheduler}: pip install 'rhel-hw[cluster]'"
         ) from None
     try:
-        client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
+        client = Client(scheduler, timeout=PATIENCE)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as problem:
         raise ArgumentError(
             f"Argument `scheduler` must be the address of a Dask scheduler, but {scheduler} does not answer: {problem}"

@@ -89,6 +89,7 @@ def test_values_are_learnt_too():
     assert fitted.history[-1]["loss"] < fitted.history[0]["loss"]
 
 
+@pytest.mark.slow  # the README trains one, too
 def test_a_model_with_a_bench_in_it_trains(parts):
     design = ladder(3).replace(targets=["n0", "n2"]).compile(steps=parts.train.steps)
     bench = EmulatedBench(design)
@@ -193,7 +194,7 @@ def command(out, moves):
     return [sys.executable, "-m", "rhel_hw.cli", *COMMAND.format(moves).split(), str(out)]
 
 
-@pytest.mark.parametrize(("kills", "moves"), [(1, 300), pytest.param(10, 3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "moves"), [(1, 150), pytest.param(10, 3000, marks=pytest.mark.slow)])
 def test_killed_at_random_times_it_ends_where_it_would_have(tmp_path, kills, moves):
     """By SIGKILL, from outside, while the process trains: parameters and curves are the same, bit for bit."""
     out, rng = tmp_path / "killed", random.Random(0)

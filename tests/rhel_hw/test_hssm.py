@@ -18,6 +18,7 @@ from rhel_hw.layers import Echoes
 from rhel_hw.objectives import Batch, gradient, objective, recurrent_cosines, watching
 from rhel_hw.recurrences import Circuit, LinearRow, NonlinearRow
 from rhel_hw.strengths import tuned
+from tests.systems import quick_or_slow
 
 KEY = jax.random.key(0)
 STEPS, BATCH = 40, 3
@@ -59,7 +60,7 @@ STACKS = {
 }
 
 
-@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("name", quick_or_slow(STACKS, ("nonlinear", "graph")))
 def test_echoes_through_a_whole_model_give_what_backpropagation_gives(name):
     """By every parameter: of encoder, recurrences, maps between and decoder; with dropout and batch statistics."""
     model = STACKS[name]
@@ -105,7 +106,7 @@ def test_dropout_drops_its_share_and_depends_on_the_key_alone():
     assert np.array_equal(*again)
 
 
-@pytest.mark.parametrize("kind", [LinearRow, NonlinearRow])
+@pytest.mark.parametrize("kind", [pytest.param(LinearRow, marks=pytest.mark.slow), NonlinearRow])
 @pytest.mark.parametrize("scale", [pytest.param(1.0, marks=pytest.mark.slow), 1e-4])
 def test_automatic_strengths_suit_single_precision(kind, scale):
     """Whatever the size of the gradient that comes in, as from larger batches and longer series."""

@@ -108,7 +108,7 @@ def test_missed_turns(linear):
     chips, rare = 64 * CHIPS, (0.002, 0.008, 0.032)  # so rare that two are seldom missed at once, yet some always are
     found = [linear.error(("echo.missed", p), chips=chips) for p in rare]
     assert slope(rare, found) == pytest.approx(0.5, abs=0.1)
-    assert by_strength(linear, SMALL, ("echo.missed", 0.08), chips=chips) == pytest.approx(-1, abs=0.05)
+    assert by_strength(linear, SMALL, ("echo.missed", 0.08), chips=CHIPS) == pytest.approx(-1, abs=0.05)
 
 
 def test_sign_error(linear):

@@ -50,7 +50,7 @@ def both(design, task, learner, profile=None, seed=0):
 # An ideal bench -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", quick_or_slow(GALLERY, ("toy", "kerr-chain")))
+@pytest.mark.parametrize("name", quick_or_slow(GALLERY, ("toy",)))
 def test_an_ideal_bench_gives_the_ideal_gradient(name):
     """Every family, rotations included: the difference is round-off over ε, and the search before rotations."""
     netlist = Netlist.load(name)

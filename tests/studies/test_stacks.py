@@ -58,7 +58,7 @@ def test_gamma_has_the_shape_of_the_paper():
 
 def test_gradients_of_a_small_stack_agree(monkeypatch):
     """The same machinery on two blocks of four units."""
-    monkeypatch.setattr(stacks, "BLOCKS", 3)
+    monkeypatch.setattr(stacks, "BLOCKS", 2)
     monkeypatch.setattr(stacks, "WIDTH", 4)
     result = stacks.static(None, batch=4, steps=60)
     for (_, precision), found in result.likeness.items():

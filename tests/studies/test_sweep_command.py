@@ -61,7 +61,6 @@ def test_people_are_told_what_was_found(design, call):
         (["--mode", "grd"], "did you mean"),
         (["--memory", "lots"], "must be a size"),
         (["--memory", "1 kB"], "must be at least"),
-        (["--scheduler", "tcp://127.0.0.1:9"], "does not answer"),
         (["--require", "cosin=0.9"], "cosin"),
     ],
 )

@@ -30,6 +30,7 @@ def netlist():
     return found.replace(clock=Clock(None, 1000), settings={"task": {"spread": 0.1}, "learning": {"epsilon": 0.01}})
 
 
+@pytest.mark.slow
 @pytest.mark.speed
 def test_ten_thousand_points_are_fifty_times_faster_than_a_loop(netlist, tmp_path):
     """All programs compiled before: the whole sweep with its store, against one point on a bench of its own."""

@@ -25,6 +25,7 @@ from rhel_hw.truth import gradients_as_made
 from studies.sweeps import Sweep, engine, outcomes, run
 from studies.sweeps.batch import run_batch
 from studies.sweeps.setups import Plan, changed
+from tests.systems import quick_or_slow
 
 STEPS = 60
 
@@ -58,25 +59,19 @@ def tree(folder: Path) -> dict[str, str]:
 # Lanes --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "axes",
-    [
-        {"readout.bits": [5, 9], "readout.noise": [1e-4, 1e-2], "learning.gamma": [1.0, 300.0], "chip": [0, 7]},
-        {"fabrication.mismatch": [0.01, 0.1], "dynamics.quality": [50.0, 5000.0], "learning.epsilon": [0.01, 1.0]},
-        {"dynamics.quality": [200.0], "dynamics.temperature": [1.0, 300.0], "chip": [0, 1]},
-        {"dynamics.drift": [1e-6, 1e-4], "echo.gain": [0.98, 1.03], "readout.noise": [1e-4, 1e-3]},
-        {"drive.bits": [4, 8], "drive.full_scale": [1.5, 3.0], "nudge.bits": [6, 10]},
-        {
-            "readout.bits": [8, 10],
-            "readout.full_scale": [1.1, 4.0],
-            "drive.noise": [1e-4, 1e-3],
-            "learning.gamma": [300.0],
-        },
-        {"echo.gain_spread": [0.01, 0.1], "echo.angle": [0.01, 0.1], "readout.gain_spread": [0.01, 0.05]},
-        {"fabrication.bits": [6, 10], "fabrication.parasitic": [0.01, 0.05], "readout.offset": [0.01, 0.02]},
-    ],
-    ids=lambda axes: "-".join(axes),
+LANES = (
+    {"readout.bits": [5, 9], "readout.noise": [1e-4, 1e-2], "learning.gamma": [1.0, 300.0], "chip": [0, 7]},
+    {"fabrication.mismatch": [0.01, 0.1], "dynamics.quality": [50.0, 5000.0], "learning.epsilon": [0.01, 1.0]},
+    {"dynamics.drift": [1e-6, 1e-4], "echo.gain": [0.98, 1.03], "readout.noise": [1e-4, 1e-3]},
+    {"dynamics.quality": [200.0], "dynamics.temperature": [1.0, 300.0], "chip": [0, 1]},
+    {"drive.bits": [4, 8], "drive.full_scale": [1.5, 3.0], "nudge.bits": [6, 10]},
+    {"readout.bits": [8, 10], "readout.full_scale": [1.1, 4.0], "drive.noise": [1e-4, 1e-3], "learning.gamma": [300.0]},
+    {"echo.gain_spread": [0.01, 0.1], "echo.angle": [0.01, 0.1], "readout.gain_spread": [0.01, 0.05]},
+    {"fabrication.bits": [6, 10], "fabrication.parasitic": [0.01, 0.05], "readout.offset": [0.01, 0.02]},
 )
+
+
+@pytest.mark.parametrize("axes", quick_or_slow(LANES, LANES[:3]), ids=lambda axes: "-".join(axes))
 def test_a_lane_is_what_the_point_is_alone(netlist, axes):
     """To round-off: sums are ordered by shapes."""
     sweep = Sweep(axes)
@@ -348,6 +343,7 @@ def test_a_cluster_gives_the_same_bits_though_a_worker_is_killed(whole, netlist,
     assert tree(folder) == tree(whole / "store")
 
 
-def test_a_scheduler_that_is_not_there(netlist, tmp_path):
+def test_a_scheduler_that_is_not_there(netlist, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "PATIENCE", "1s")
     with pytest.raises(ArgumentError, match="does not answer"):
         run(netlist, Sweep(QUICK), tmp_path / "s", scheduler="tcp://127.0.0.1:9")
