@@ -15,7 +15,7 @@ from rhel_hw.losses import FinalMSE, TrajectoryMSE, targets_of
 from rhel_hw.operations import Centred, MomentumFlip, OneSided, Richardson, SignFlip
 from rhel_hw.problem import Problem
 from rhel_hw.rhel import RHEL
-from tests.systems import driven, families, hosted, random_inputs, random_state, side_by_side
+from tests.systems import driven, families, hosted, quick_or_slow, random_inputs, random_state, side_by_side
 
 STEPS, LANES = 100, 2
 PARTS = ("theta", "inputs", "state", "step")
@@ -48,7 +48,7 @@ ESTIMATORS = {"finite": (RHEL(2e-3, stencil=Richardson()), 1e-9), "limit": (RHEL
 
 
 @pytest.mark.parametrize("kind", ["finite", pytest.param("limit", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", quick_or_slow(families(), {*families()} - {"spin", "texture"}))
 def test_echo_equals_backpropagation_for_every_element(family, kind):
     """All elements of a family at once, side by side; each has gradients of its own, compared one by one."""
     names, (estimator, tolerance) = families()[family], ESTIMATORS[kind]
@@ -72,7 +72,7 @@ SYSTEMS = {
 }
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", quick_or_slow(SYSTEMS, [*SYSTEMS][:1]))
 def test_echo_equals_backpropagation_for_whole_circuits(name):
     """The authors' public code reaches this only as the step goes to 0; here it holds at any stable step."""
     design = SYSTEMS[name].compile()

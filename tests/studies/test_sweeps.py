@@ -322,7 +322,7 @@ def test_memory_is_bounded_by_refusal(netlist, tmp_path):
 # Clusters -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_gives_the_same_bits_though_a_worker_is_killed(whole, netlist, monkeypatch):
+def test_a_cluster_gives_the_same_bits_though_a_worker_is_killed(whole, monkeypatch):
     """Two worker processes; one is killed while it computes, and its chunks are computed by the other."""
     distributed = pytest.importorskip("distributed", reason="pip install 'rhel-hw[cluster]'")
     monkeypatch.setattr(engine, "MOST_LANES", 2)
@@ -338,7 +338,8 @@ def test_a_cluster_gives_the_same_bits_though_a_worker_is_killed(whole, netlist,
                 killed.append(victims[0])
                 os.kill(victims[0], signal.SIGKILL)
 
-        run(netlist, Sweep(QUICK), folder, scheduler=cluster.scheduler_address, report=report)
+        design = Netlist.load(whole / "design.toml")
+        run(design, Sweep(QUICK), folder, scheduler=cluster.scheduler_address, report=report)
     assert killed
     assert tree(folder) == tree(whole / "store")
 
