@@ -157,7 +157,7 @@ class Budget:
             if s.bad is not None and s.bad.blind:
                 yield (
                     f"{short(s.range.path)}: at {number_text(s.value(s.bad))} pilot echoes find no γ at {s.bad.blind} "
-                    f"of {len(self.seeds)} seeds, which then nudge with γ = 1; a γ of your own may go further."
+                    f"of {len(self.seeds)} seeds, which counts as failed; a γ of your own may go further."
                 )
             if not s.range.ordered and s.good is not None:
                 yield f"{short(s.range.path)} has no direction: jointly it is held at the best value that was found."
