@@ -200,6 +200,13 @@ class Record:
     samples: Mapping[str, Samples]
     units: Mapping[str, str]
     saturated: Mapping[str, NDArray[np.bool_]]
+    blocks: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
+    """Channels that lie side by side in memory, (samples, channels, runs, chips) by their names."""
+
+    def stacked(self, channels: Sequence[str]) -> Any:
+        """Samples of equally long channels, (samples, channels, runs, chips)."""
+        known = self.blocks.get(tuple(channels))
+        return np.stack([self[name] for name in channels], axis=1) if known is None else known
 
     def __getitem__(self, channel: str) -> Samples:
         """Samples of one channel."""

@@ -51,7 +51,7 @@ class BenchCircuit(Recurrence):
         told = self.bench.describe()
         if told.chips != 1:
             raise ArgumentError(f"Argument `bench` must have one chip to be a recurrence, but has {told.chips}")
-        if dark := Sight(self.design, told.channels).dark_drives:
+        if dark := Sight.of(self.design, frozenset(told.channels)).dark_drives:
             raise ArgumentError(
                 f"Argument `bench` must have channels wired that show what its drives do, but has none for "
                 f"{', '.join(dark)}: what lies below the bench could not learn"
@@ -132,9 +132,7 @@ class BenchCircuit(Recurrence):
         netlist, units = self.design.netlist, self.design.assembly.units
         repeats = session.repeats(len(session.learner.stencil.points))
         read = session.responses(repeats)
-        found = np.stack(
-            [read[f"target.{t.name}"][..., 0] / units.position(netlist.domains[t.node]) for t in netlist.targets], 1
-        )
+        found = read[..., 0] / np.array([units.position(netlist.domains[t.node]) for t in netlist.targets])[:, None]
         mean = found.reshape(*found.shape[:2], repeats, -1).mean(axis=2)
         return jnp.asarray(mean / self.amplitude, u.dtype)
 
@@ -168,12 +166,13 @@ class BenchCircuit(Recurrence):
         points = (1.0, -1.0, 0.0, 0.0)
         if session.repeats(2) > session.repeats(1):
             session.responses(session.repeats(len(points)))
-        echoes = session.echoes(self._free(slopes, len(points), session), points, strength).samples
-        found = []
-        steps = max((_step(x) / (np.std(x) or np.inf) for x in echoes.values()), default=0.0)
-        for kind in (Kind.POSITION, Kind.MOMENTUM):
-            x = session.sight.coordinates(echoes, kind)
-            if x.ndim:
+        echoes = session.echoes(self._free(slopes, len(points), session), points, strength)
+        blocks = {Kind.POSITION: np.asarray(echoes.positions), Kind.MOMENTUM: np.asarray(echoes.momenta)}
+        read = [x for block in blocks.values() for x in np.moveaxis(block, 1, 0)]
+        steps, found = max((_step(x) / (np.std(x) or np.inf) for x in read), default=0.0), []
+        for kind, block in blocks.items():
+            x = session.sight.coordinates(block, kind)
+            if x is not None:
                 plus, minus, one, other = np.split(x, 4, axis=2)
                 still = (one + other) / 2
                 spread = np.sqrt(np.mean(np.var(still, axis=0)))

@@ -271,7 +271,8 @@ class Chips:
     @cached_property
     def _made_of(self) -> dict[str, Table]:
         """Parameters as made, before fabrication spreads them: (count,), or (count, chips) if losses differ."""
-        designs = {p: made(self.nominal, p) for p in self.kinds[0]}
+        kinds = {(p.fabrication, p.dynamics): p for p in self.kinds[0]}  # others have no part in it
+        designs = {kind: made(self.nominal, p) for kind, p in kinds.items()}
         first = self.design.assembly
         for design in designs.values():
             other = design.assembly
@@ -280,7 +281,7 @@ class Chips:
         return {
             k: found[:, 0] if found.shape[1] == 1 else found
             for k in first.theta
-            for found in [self.of_chips(lambda p, k=k: designs[p].assembly.theta[k])]  # type: ignore[misc]
+            for found in [self.of_chips(lambda p, k=k: designs[p.fabrication, p.dynamics].assembly.theta[k])]  # type: ignore[misc]
         }
 
     @cached_property
@@ -328,7 +329,8 @@ class Chips:
     @cached_property
     def _spread(self) -> Table:
         """Relative standard deviation of every nominal parameter, (parameters, chips) or (parameters, 1)."""
-        return self.of_chips(lambda p: self._spread_by(p.fabrication.mismatch))
+        known = {s: self._spread_by(s) for s in {p.fabrication.mismatch for p in self.kinds[0]}}
+        return self.of_chips(lambda p: known[p.fabrication.mismatch])
 
     def _spread_by(self, setting: Any) -> Table:
         entries = self.nominal.assembly.entries

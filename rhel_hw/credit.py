@@ -6,7 +6,7 @@ No dynamics here: every sample is looked at by itself, whatever device it came f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -29,6 +29,27 @@ ROUNDS = 8
 """Of the search for the states where rotations begin; each is closer by the square of the angle."""
 
 
+class View(NamedTuple):
+    """How coordinates and momenta follow from channels; what no channel shows is zero."""
+
+    positions: Reader
+    momenta: Reader
+
+
+class Samples(NamedTuple):
+    """What echoes looked like, (steps, channels, runs, chips) each."""
+
+    positions: Array
+    """In SI by channel, where the force acted."""
+    momenta: Array
+    """In SI by channel, at the start and at the end of every step, before the nudge there: one more of them."""
+    nudges: Array
+    """At the start of every step, (steps, targets, runs, chips), dimensionless, as they were commanded."""
+    inputs: Array
+    """(steps, m, runs or 1, chips or 1), dimensionless, as the echo has them."""
+
+
+@partial(jax.jit, static_argnums=(0, 1))
 def to_parameters(energy: Energy, operation: Operation, theta: Theta, sums: Mapping[str, Array]) -> Theta:
     """The chain rule from sums over weights, (count, batch) each, to theta; a weight without a sum counts nothing."""
     signs = energy.theta_parity if operation.conjugates else {}
@@ -45,30 +66,16 @@ def to_parameters(energy: Energy, operation: Operation, theta: Theta, sums: Mapp
     return dict(by_theta)
 
 
-class Samples(NamedTuple):
-    """What some steps of echoes looked like, dimensionless: (steps, n, runs, chips) each."""
-
-    kicks: Array
-    """Positions where the force acted."""
-    momenta: Array
-    """At the start and at the end of every step, before the nudge there: one more of them."""
-    nudges: Array
-    """At the start of every step, (steps, targets, runs, chips), as they were commanded."""
-    inputs: Array
-    """(steps, m, runs or 1, chips or 1), as the echo has them."""
-
-
 def credit(
     energy: Energy,
     operation: Operation,
     keys: tuple[str, ...],
     theta: Theta,
     targets: Reader,
-    samples: Callable[[slice], Samples],
-    steps: int,
+    view: View,
+    samples: Samples,
     step: float,
     coefficients: Array,
-    chips: int = 1,
     weights: Array | None = None,
 ) -> dict[str, Array]:
     """Σ coefficient·∂h/∂θ over steps and runs, by parameter: (count, chips), or (count,) if theta is the same for all.
@@ -79,80 +86,88 @@ def credit(
         keys: parameters that are wanted.
         theta: programmed, (count,) or (count, chips).
         targets: reads the positions of targets.
-        samples: gives those of some steps; long records are looked at piece by piece.
-        steps: in all.
+        view: what the channels show.
+        samples: of all steps.
         step: length of a step, dimensionless.
         coefficients: (runs, chips) or (runs, 1).
-        chips: side by side.
         weights: of the steps, (steps, chips) or (steps, 1); one by default.
     """
-    weights = np.ones((steps, 1)) if weights is None else weights
-    batched = any(jnp.ndim(v) == 2 for v in theta.values())
-    rows = _rows(energy, steps, len(coefficients) * chips)
+    theta, samples = dict(theta), Samples(*(jnp.asarray(x) for x in samples))
+    live = jnp.ones((len(samples.nudges), 1)) if weights is None else jnp.asarray(weights)
     total: dict[str, Array] | None = None
-    theta = dict(theta)
-    for begin in range(0, steps, rows):
-        piece = _piece(samples, begin, rows)
-        live = _padded(weights[begin : begin + rows], rows)
-        total = _added(total, energy, operation, energy.moved_by(keys), targets, theta, piece, step, coefficients, live)
+    rows = _rows(energy, samples)
+    for begin in range(0, len(samples.nudges), rows):
+        total = _program()(
+            total, energy, operation, energy.moved_by(keys), targets, view, rows, theta, samples, begin, step,
+            coefficients, live,
+        )  # fmt: skip
     assert total is not None  # there is at least one step
-    total = total if batched else {k: v[:, None] if v.ndim == 1 else v for k, v in total.items()}
     by_theta = to_parameters(energy, operation, theta, total)
     return {k: by_theta[k] for k in keys}
 
 
 def input_slopes(
-    energy: Energy, operation: Operation, theta: Theta, targets: Reader, samples: Callable[[slice], Samples],
-    steps: int, step: float,
-) -> NDArray[np.float64]:  # fmt: skip
+    energy: Energy, operation: Operation, theta: Theta, targets: Reader, view: View, samples: Samples, step: float
+) -> NDArray[np.float64]:
     """∂h/∂u at every step of every run of one chip, in the order of the samples: (steps, m, runs)."""
-    found = []
-    runs = samples(slice(0, 1)).kicks.shape[2]
-    rows = _rows(energy, steps, runs)
-    for begin in range(0, steps, rows):
-        piece = _slopes(energy, operation, targets, dict(theta), _piece(samples, begin, rows), step)
-        found.append(np.asarray(piece)[: steps - begin])
-    return np.concatenate(found)
+    samples = Samples(*(jnp.asarray(x) for x in samples))
+    found = np.zeros((len(samples.nudges), samples.inputs.shape[1], samples.nudges.shape[2]))
+    rows = _rows(energy, samples)
+    for begin in range(0, len(found), rows):
+        first = min(begin, len(found) - rows)
+        found[first : first + rows] = _slopes(energy, operation, targets, view, rows, dict(theta), samples, first, step)
+    return found
 
 
-def _rows(energy: Energy, steps: int, lanes: int) -> int:
-    """Steps that are looked at in one go."""
-    return max(1, min(steps, CHUNK // (energy.size * lanes)))
-
-
-def _piece(samples: Callable[[slice], Samples], begin: int, rows: int) -> Samples:
-    """So many steps, padded at the end of the record."""
-    found = samples(slice(begin, begin + rows))
-    return Samples(*(_padded(x, rows + (x is found.momenta)) for x in found))
-
-
-def _padded(x: Array, rows: int) -> Array:
-    return x if x.shape[0] == rows else np.concatenate([x, np.zeros((rows - x.shape[0], *x.shape[1:]))])
-
-
-@partial(jax.jit, static_argnums=(1, 2, 3, 4))
 def _added(
-    total: Mapping[str, Array] | None, energy: Energy, operation: Operation, wanted: tuple[str, ...], targets: Reader,
-    theta: Theta, samples: Samples, step: Array, coefficients: Array, live: Array,
+    total: Theta | None, energy: Energy, operation: Operation, wanted: tuple[str, ...], targets: Reader, view: View,
+    rows: int, theta: Theta, samples: Samples, begin: Array, step: Array, coefficients: Array, live: Array,
 ) -> dict[str, Array]:  # fmt: skip
-    """Derivatives of the weighted energy of some steps by the wanted weights, added to what there is."""
+    """Derivatives of the weighted energy of some steps by the wanted weights, (count, chips or 1), added to others."""
     theta = _conjugated(energy, operation, theta)
     weights = {k: v for k, v in energy.weights(theta).items() if k in wanted}
-    energies, u = _energies(energy, operation, targets, theta, samples, step)
-    weight = live[:, None] * coefficients
-    slopes: dict[str, Array] = jax.grad(lambda weights: jnp.sum(weight * energies(weights, u)))(weights)
+    first = jnp.minimum(begin, len(live) - rows)  # the last piece begins earlier; what was counted counts nothing
+    own = jax.lax.dynamic_slice_in_dim(live, first, rows)
+    own = jnp.where((first + jnp.arange(rows) >= begin)[:, None], own, 0.0)
+    energies, u = _energies(energy, operation, targets, view, theta, _piece(samples, first, rows), step)
+    slopes = jax.grad(lambda weights: jnp.sum(own[:, None] * coefficients * energies(weights, u)))(weights)
+    slopes = {k: v[:, None] if v.ndim == 1 else v for k, v in slopes.items()}
     return slopes if total is None else {k: total[k] + v for k, v in slopes.items()}
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@lru_cache(maxsize=1)
+def _program() -> Any:
+    """`_added`, compiled. What it does is sums: XLA's own loops are three times faster than those of its library."""
+    options: dict[str, Any] = {"xla_cpu_experimental_ynn_fusion_type": ""}
+    try:
+        jax.jit(lambda: jnp.zeros(()), compiler_options=options)()
+    except Exception:  # of a compiler that knows no such option
+        options = {}
+    return jax.jit(_added, static_argnums=(1, 2, 3, 4, 5, 6), compiler_options=options or None)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _slopes(
-    energy: Energy, operation: Operation, targets: Reader, theta: Theta, samples: Samples, step: Array
-) -> Array:
+    energy: Energy, operation: Operation, targets: Reader, view: View, rows: int, theta: Theta, samples: Samples,
+    first: Array, step: Array,
+) -> Array:  # fmt: skip
     """∂h/∂u of some steps, (steps, m, runs)."""
     theta = _conjugated(energy, operation, theta)
-    energies, u = _energies(energy, operation, targets, theta, samples, step)
+    energies, u = _energies(energy, operation, targets, view, theta, _piece(samples, first, rows), step)
     slopes = jax.grad(lambda u: jnp.sum(energies({}, u)))(u)
     return jnp.moveaxis(slopes, 1, 0)[..., 0]
+
+
+def _rows(energy: Energy, samples: Samples) -> int:
+    """Steps that are looked at in one go."""
+    steps, _, runs, chips = map(int, samples.nudges.shape)
+    return max(1, min(steps, CHUNK // (energy.size * runs * chips)))
+
+
+def _piece(samples: Samples, first: Array, rows: int) -> Samples:
+    """So many steps, from one on."""
+    counts = Samples(rows, rows + 1, rows, rows)
+    return Samples(*(jax.lax.dynamic_slice_in_dim(x, first, n) for x, n in zip(samples, counts, strict=True)))
 
 
 def _conjugated(energy: Energy, operation: Operation, theta: Theta) -> Theta:
@@ -163,11 +178,12 @@ def _conjugated(energy: Energy, operation: Operation, theta: Theta) -> Theta:
 
 
 def _energies(
-    energy: Energy, operation: Operation, targets: Reader, theta: Theta, samples: Samples, step: Array
+    energy: Energy, operation: Operation, targets: Reader, view: View, theta: Theta, samples: Samples, step: Array
 ) -> tuple[Callable[[Theta, Array], Array], Array]:
     """H of every step, (steps, runs, chips), as a function of weights and inputs (m, steps, runs, chips)."""
     prepared = energy.prepare(theta)
-    q, p, nudges, u = (jnp.moveaxis(x, 0, 1) for x in samples)
+    positions, momenta, nudges, u = (jnp.moveaxis(x, 0, 1) for x in samples)
+    q, p = view.positions(positions), view.momenta(momenta)
     starts, ends = p[:, :-1] + targets.transpose(nudges), p[:, 1:]
     length = operation.time * step
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -21,12 +22,13 @@ from circuits.operators import Reader
 from circuits.state import encode
 from rhel_hw.arithmetic import Format
 from rhel_hw.bench import Kind
-from rhel_hw.converters import delayed, jittered, low_pass, mixed, of_sum_and_difference, play, read
+from rhel_hw.converters import delayed, jittered, low_pass, mixed, play
 from rhel_hw.dissipation import BOLTZMANN, Bath, Noise, bath_of
 from rhel_hw.integrators import Leapfrog
 from rhel_hw.noise import Words, folded
 from rhel_hw.noise import normals as standard_normals
 from rhel_hw.operations import Operation
+from rhel_hw.readout import Readout
 
 Array = Any
 State = tuple[Array, Array]
@@ -120,25 +122,35 @@ def run_pass(
         nudges, marked = _nudged(plan, nudges, knobs, draw, keys["pass"])
         if marked is not None:
             flags["nudge"] = jnp.broadcast_to(marked, (*marked.shape[:2], *shape))
-    state, kept = device.run(state, inputs, nudges, targets, partial(_thermal, plan, keys, shape))
+    readout = Readout(
+        own=_section(knobs, plan, "readout"),
+        scales={str(kind): knobs[f"scale.{kind}"] for kind in Kind},
+        step=knobs["time.step_s"],
+        decimation=plan.decimation,
+        paired=plan.paired,
+        chips=len(keys["chips"][0]),
+        draw=partial(draw, READ, keys["pass"]),
+    )
+    state, kept = device.run(state, inputs, nudges, targets, partial(_thermal, plan, keys, shape), readout)
     if kept.clipped is not None:
         flags["state"] = kept.clipped
-    samples, more = _sampled(plan, kept, len(inputs), knobs, draw, keys)
+    samples, more = (kept.samples, kept.flags) if readout.at_once else readout.record(kept.samples)
     ends = integrals + knobs["time.step_s"] * jnp.sum(played, axis=0)
     return Raw(tuple(x.astype(float) for x in state), ends, samples, flags | more)
 
 
 def _normals(
     chips: Words, shape: tuple[int, int], stream: int, number: Array, index: Array | int, size: tuple[int, ...],
-    tiles: int = 1,
+    tiles: int = 1, before: Array | int = 0,
 ) -> Array:  # fmt: skip
     """Standard normal numbers (*size, *shape) that belong to each chip, a stream, a pass and an index in it.
 
-    The runs fall into `tiles` equal parts that have the same numbers.
+    The runs fall into `tiles` equal parts that have the same numbers. `before` arrays of this size come before it.
     """
     runs = shape[0] * shape[1] // len(chips[0])
     own = folded(folded(folded(chips, stream), number), index)
-    drawn = standard_normals(own, (*size, runs // tiles)).astype(float)
+    count = runs // tiles
+    drawn = standard_normals(own, (*size, count), before * (count * prod(size))).astype(float)
     return jnp.concatenate([drawn] * tiles, axis=-2).reshape(*size, *shape)
 
 
@@ -239,15 +251,13 @@ def _turned(plan: Plan, state: State, knobs: Mapping[str, Array], draw: Any, num
 
 
 class _Kept(NamedTuple):
-    """What the loop keeps: signals (steps, channels, runs, chips) in SI, and where the state was clipped."""
+    """What the loop keeps, (steps, …, runs, chips) each."""
 
-    positions: Array
-    """At the kick points, of the nodes that are read."""
-    momenta: Array
-    """At the start and at the end of every step: one more of them."""
-    ends: Array | None
-    """Positions of targets at the end of every step."""
+    samples: dict[str, Array]
+    """By kind: what was read, or signals in SI that are still to be read."""
+    flags: dict[str, Array]
     clipped: Array | None
+    """Where the state was beyond its range."""
 
 
 class _Device(NamedTuple):
@@ -288,15 +298,26 @@ class _Device(NamedTuple):
         units = {kind: knobs[f"unit.{kind}"] for kind in Kind}
         return cls(hamiltonian, plan, _cast(prepared, dtype), bath, _cast(time * step, dtype), limit, units)
 
-    def run(self, state: State, inputs: Array, nudges: Array | None, targets: Reader | None, thermal: Any) -> Any:
+    def run(
+        self, state: State, inputs: Array, nudges: Array | None, targets: Reader | None, thermal: Any,
+        readout: Readout,
+    ) -> tuple[State, _Kept]:  # fmt: skip
         """The state at the end, and what was kept on the way."""
         plan, dtype = self.plan, self.plan.format.dtype
         steps = inputs.shape[0]
         inputs, nudges = _cast(inputs, dtype), None if nudges is None else _cast(nudges, dtype)
         rounded = plan.format.rounded
 
-        def advance(carry: State, given: Any) -> Any:
-            q, p = carry
+        def seen(kick: Array, u: Array, p: Array, q: Array, noise: Array | None) -> Any:
+            """What is seen of a step, read while it is at hand: a long record is not gone through again."""
+            signals = {str(Kind.POSITION): self._positions(kick, u), str(Kind.MOMENTUM): self._momenta(p)}
+            if targets is not None:
+                signals[str(Kind.TARGET)] = self._targets(targets, q)
+            signals = {kind: x for kind, x in signals.items() if len(x)}
+            return readout.read(signals, noise) if readout.at_once else (signals, {})
+
+        def advance(carry: Any, given: Any) -> Any:
+            (q, p), noise, room = carry
             i, u, nudge = given
             before = p
             if nudge is not None and targets is not None:
@@ -311,15 +332,24 @@ class _Device(NamedTuple):
                 clipped = beyond if clipped is None else clipped | beyond
                 top = plan.format.largest - 2.0**-plan.format.fraction
                 q, p = jnp.clip(q, -top, top), jnp.clip(p, -top, top)
-            end = None if targets is None else self._targets(targets, q)
-            # Read while the state is at hand: a long record is not gone through again.
-            return (q, p), (self._positions(kick, u), self._momenta(before), end, clipped)
+            room, others = _written(room, seen(kick, u, before, q, noise), i)
+            # Drawn one step ahead, so that the compiler does not draw once more for every use.
+            return ((q, p), readout.noise(channels, i + 1), room), (others, clipped)
 
-        start = tuple(rounded(_cast(x, dtype)) for x in state)
+        q, p = (rounded(_cast(x, dtype)) for x in state)
         given = (jnp.arange(steps), inputs, nudges)
-        state, (positions, momenta, ends, clipped) = jax.lax.scan(advance, start, given)
-        momenta = jnp.concatenate([momenta, self._momenta(state[1])[None]])
-        return state, _Kept(positions, momenta, ends, clipped)
+        channels = len(plan.positions) + len(plan.momenta) + (0 if targets is None else len(plan.targets))
+        noise = readout.noise(channels, 0)
+        row = jax.eval_shape(seen, q, inputs[0], p, q, noise)
+        # There is one more momentum than steps: they are written where the last one fits too.
+        room = [
+            {kind: jnp.zeros((steps + 1, *x.shape), x.dtype) for kind, x in part.items() if kind == Kind.MOMENTUM}
+            for part in row
+        ]
+        ((q, p), noise, room), (others, clipped) = jax.lax.scan(advance, ((q, p), noise, room), given)
+        room, _ = _written(room, seen(q, inputs[-1], p, q, noise), steps)
+        samples, flags = ({**others[i], **room[i]} for i in (0, 1))
+        return (q, p), _Kept(samples, flags, clipped)
 
     def _positions(self, q: Array, u: Array) -> Array:
         """Positions of the nodes that are read, in SI."""
@@ -378,47 +408,14 @@ class _Device(NamedTuple):
         return (q, p), kick
 
 
+def _written(room: Any, row: Any, k: Array | int) -> Any:
+    """Samples and flags of a step written into the room that there is for their kind, and those that have none."""
+    room = [{kind: x.at[k].set(part[kind]) for kind, x in mine.items()} for mine, part in zip(room, row, strict=True)]
+    return room, [{kind: x for kind, x in part.items() if kind not in room[0]} for part in row]
+
+
 def _cast(tree: Any, dtype: str) -> Any:
     def one(x: Any) -> Any:
         return x.astype(dtype) if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating) else x
 
     return jax.tree.map(one, tree)
-
-
-def _sampled(
-    plan: Plan, kept: _Kept, steps: int, knobs: Mapping[str, Array], draw: Any, keys: Mapping[str, Any]
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """What the readout makes of signals: samples by kind, and flags where they were beyond the range."""
-    found = {Kind.POSITION: kept.positions, Kind.MOMENTUM: kept.momenta, Kind.TARGET: kept.ends}
-    signals = {kind: x for kind, x in found.items() if x is not None and x.shape[1]}
-    own, step = _section(knobs, plan, "readout"), knobs["time.step_s"]
-    spread = own.pop("gain_spread", None)
-    # One draw for all channels: drawing is most of what there is to compile.
-    whole = (steps + 1, sum(x.shape[1] for x in signals.values()))
-    drawn = {n: draw(READ, keys["pass"], i, whole) for i, n in enumerate(("jitter", "noise")) if n in own}
-    samples, flags, first = {}, {}, 0
-    for kind, x in signals.items():
-        scale, sizes = knobs[f"scale.{kind}"], x.shape[:2]
-        mine = slice(first, first + sizes[1])
-        if "jitter" in own:
-            x = jittered(x, own["jitter"], step, drawn["jitter"][: sizes[0], mine])
-        if "bandwidth" in own:
-            x = low_pass(x, own["bandwidth"], step, held=False)
-        if plan.decimation > 1:
-            start = {Kind.POSITION: 0, Kind.MOMENTUM: 0, Kind.TARGET: plan.decimation - 1}[Kind(kind)]
-            x = x[start :: plan.decimation]
-            sizes = x.shape[:2]
-        if spread is not None:
-            x = x * (1 + spread[mine])
-        first += sizes[1]
-        normals = drawn["noise"][: sizes[0], mine] if "noise" in own else None
-        if plan.paired:
-            lanes = (*sizes, -1, len(keys["chips"][0]))  # runs apart from chips, also where the program has them in one
-            one, other = (None, None) if normals is None else jnp.split(normals.reshape(lanes), 2, axis=2)
-            both, marked = of_sum_and_difference(x.reshape(lanes), scale, own, (one, other))
-            samples[str(kind)], marked = both.reshape(x.shape), None if marked is None else marked.reshape(x.shape)
-        else:
-            samples[str(kind)], marked = read(x, scale, own, normals)
-        if marked is not None:
-            flags[str(kind)] = marked
-    return samples, flags

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any
 
@@ -28,6 +28,7 @@ from rhel_hw.losses import targets_of
 from rhel_hw.noise import Words, words
 from rhel_hw.operations import MomentumFlip, Operation, SignFlip
 from rhel_hw.profile import Profile, ProfileError
+from rhel_hw.ranges import Peaks
 from rhel_hw.simulation import refuse_bytes
 
 Array = Any
@@ -43,6 +44,7 @@ ALIKE = frozenset(
 """Settings that are the same for all chips of a bench; of others it is the same whether they are on."""
 
 
+@lru_cache(maxsize=4096)
 def likeness(profile: Profile) -> frozenset[tuple[str, Any]]:
     """What profiles of the chips of one bench have in common: what is on, and the values of settings in `ALIKE`."""
     on = profile.differences().items()
@@ -69,7 +71,7 @@ class EmulatedBench:
         seed: of everything that is drawn.
         chips: how many chips run side by side, or their numbers; chip i is the same whatever the others are.
         reference: drive waveforms in SI whose nominal response sets the ranges of converters, where those are given as
-            multiples of it; None for the stimulus that the design has by default.
+            multiples of it, or the peaks of that; None for the stimulus that the design has by default.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class EmulatedBench:
         *,
         seed: int = 0,
         chips: int | Sequence[int] = 1,
-        reference: Mapping[str, Any] | None = None,
+        reference: Mapping[str, Any] | Peaks | None = None,
     ) -> None:
         if not isinstance(design, Design):
             raise ArgumentError(
@@ -254,8 +256,8 @@ class EmulatedBench:
     @cached_property
     def _words(self) -> Words:
         """Keys of the chips' noise."""
-        key = jax.random.key(self.seed)
-        return words(jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.asarray(self._chips.numbers)))
+        found: Words = _words(self.seed, np.array(self._chips.numbers))
+        return found
 
     @cached_property
     def _operation(self) -> Operation:
@@ -335,11 +337,9 @@ class EmulatedBench:
 
         def laid(x: Any, lead: int) -> Array:
             """An array (…, runs or 1, chips or 1), `lead` axes first, as the program has its lanes."""
-            x = jnp.asarray(x)
-            if flat:
-                x = jnp.broadcast_to(x, (*x.shape[:lead], runs, chips.count))
-                return x.reshape(*x.shape[:lead], 1, runs * chips.count)
-            return x
+            if not flat:
+                return x
+            return np.broadcast_to(x, (*x.shape[:lead], runs, chips.count)).reshape(*x.shape[:lead], across, along)
 
         tiled = {k: _tiled(v, runs if flat else 1) for k, v in self._front.knobs(shot).items()}
         drives = made.netlist.drives
@@ -355,23 +355,23 @@ class EmulatedBench:
             shape = np.broadcast_shapes(*(w.shape for w in shot.nudge.values()))
             sizes = np.array([units.momentum(made.netlist.domains[t.node]) for t in targets])
             nudges = np.stack([np.broadcast_to(shot.nudge.get(t.name, still), shape) for t in targets], axis=1)
-            nudges = laid(nudges / sizes[:, None, None], 2)
+            nudges /= sizes[:, None, None]
+            nudges = laid(nudges, 2)
         if held is None:
-            q, p = self._start(shot)
-            state = tuple(jnp.broadcast_to(laid(x, 1), (x.shape[0], across, along)) for x in (q, p))
-            integrals = jnp.zeros((len(drives), 1, 1))
+            state = tuple(np.broadcast_to(laid(x, 1), (x.shape[0], across, along)) for x in self._start(shot))
+            integrals = np.zeros((len(drives), 1, 1))
         else:
-            copies = runs // held.runs
-            state = tuple(laid(jnp.tile(x, (1, copies, 1)), 1) for x in held.state)
-            integrals = laid(jnp.tile(held.integrals, (1, copies if held.integrals.shape[1] > 1 else 1, 1)), 1)
+            copies, flux = runs // held.runs, np.asarray(held.integrals)
+            state = tuple(laid(np.tile(x, (1, copies, 1)), 1) for x in held.state)
+            integrals = laid(np.tile(flux, (1, copies if flux.shape[1] > 1 else 1, 1)), 1)
         signs = {}
         if isinstance(plan.operation, SignFlip) and "echo.sign_error" in plan.on:
             signs = self._front.sign_errors(runs if flat else 1)
         source = held.number if plan.again and held is not None else self._passes
         return (
             made, plan, targets_of(made) if made.netlist.targets else None,
-            {k: jnp.asarray(v) for k, v in theta.items()}, laid(waves, 2), nudges, state, integrals, tiled, signs,
-            {"chips": self._words, "pass": jnp.asarray(self._passes), "thermal": jnp.asarray(source)},
+            theta, laid(waves, 2), nudges, state, integrals, tiled, signs,
+            {"chips": self._words, "pass": self._passes, "thermal": source},
         )  # fmt: skip
 
     def _play(self, shot: Shot, runs: int, held: _Held | None) -> Raw:
@@ -386,10 +386,16 @@ class EmulatedBench:
         unflattened: Raw = jax.tree.map(unlaid, raw)
         return unflattened
 
+    @cached_property
+    def _rest(self) -> tuple[Array, Array]:
+        """(n,) each: the state that the design starts from."""
+        q, p = self._made.initial_state()
+        return np.asarray(q), np.asarray(p)
+
     def _start(self, shot: Shot) -> tuple[Array, Array]:
         """(n, 1, 1) each."""
         made = self._made
-        q, p = made.initial_state()
+        q, p = (x.copy() for x in self._rest)
         if shot.start is not None:
             place = {n: i for i, n in enumerate(made.hamiltonian.names)}
             units, domains, factors = made.assembly.units, made.netlist.domains, made.assembly.factors
@@ -403,24 +409,22 @@ class EmulatedBench:
                         number = to_si(value, unit) / size
                     except UnitError as problem:
                         raise ArgumentError(f"Argument `start` is refused: {node} {problem}") from None
-                    q, p = (q, p.at[i].set(number)) if momentum else (q.at[i].set(number), p)
+                    (p if momentum else q)[i] = number
         return q[:, None, None], p[:, None, None]
 
     def _record(self, raw: Raw, runs: int, channels: Mapping[str, Channel]) -> Record:
         step, every = self.design.step_s, self.profile.readout.decimation
-        times, samples, units, flags = {}, {}, {}, {}
         shape = (runs, self._chips.count)
-        counts = dict.fromkeys(Kind, 0)
-        read = {kind: np.asarray(x, np.float64) for kind, x in raw.samples.items()}
-        for name, channel in channels.items():
-            kind, i = channel.kind, counts[channel.kind]
-            counts[kind] += 1
-            values = read[kind][:, i]
-            samples[name] = np.broadcast_to(values, (len(values), *shape))
-            times[name] = sample_times(kind, len(values), every, step)
-            units[name] = channel.unit
-            if kind in raw.flags:
-                flags[name] = np.broadcast_to(np.asarray(raw.flags[kind])[:, i], samples[name].shape)
+        times, samples, units, flags, blocks = {}, {}, {}, {}, {}
+        for kind, block in raw.samples.items():
+            own = {name: channel for name, channel in channels.items() if channel.kind == kind}
+            whole = np.broadcast_to(np.asarray(block), (*block.shape[:2], *shape))
+            blocks[tuple(own)] = block if block.shape == whole.shape else whole
+            for i, (name, channel) in enumerate(own.items()):
+                samples[name], units[name] = whole[:, i], channel.unit
+                times[name] = sample_times(channel.kind, len(whole), every, step)
+                if kind in raw.flags:
+                    flags[name] = np.broadcast_to(np.asarray(raw.flags[kind])[:, i], samples[name].shape)
         netlist = self.design.netlist
         others = {"drive": netlist.drives, "nudge": netlist.targets}
         for what, parts in others.items():
@@ -430,11 +434,17 @@ class EmulatedBench:
         if "state" in raw.flags:
             for i, node in enumerate(self._made.hamiltonian.names):
                 flags[f"state.{node}"] = np.asarray(raw.flags["state"])[:, i]
-        return Record(times, samples, units, flags)
+        return Record(times, samples, units, flags, blocks)
+
+
+@jax.jit
+def _words(seed: Array, chips: Array) -> Words:
+    key = jax.random.key(seed)
+    return words(jax.vmap(lambda chip: jax.random.fold_in(key, chip))(chips))
 
 
 def _tiled(array: Array, repeats: int) -> Array:
     """A knob with its axis of chips repeated for as many runs."""
     if repeats == 1 or array.ndim < 3 or array.shape[-1] == 1:
         return array
-    return jnp.tile(array, (*(1,) * (array.ndim - 1), repeats))
+    return np.tile(array, (*(1,) * (array.ndim - 1), repeats))

@@ -33,8 +33,8 @@ class Frontend:
     design: Design
     """As drawn."""
     chips: Chips
-    reference: Mapping[str, Any] | None
-    """Waveforms whose nominal response sets the ranges."""
+    reference: Mapping[str, Any] | Peaks | None
+    """Waveforms whose nominal response sets the ranges, or the peaks of that."""
     _known: dict[Any, dict[str, Array]] = field(default_factory=dict)
 
     @property
@@ -98,7 +98,8 @@ class Frontend:
     @cached_property
     def peaks(self) -> Peaks:
         """How far the design moves nominally."""
-        return nominal_peaks(self.design, self.reference)
+        known = self.reference
+        return known if isinstance(known, Peaks) else nominal_peaks(self.design, known)
 
     def knobs(self, shot: Shot) -> dict[str, Array]:
         """Numbers of all that is on, with ranges and spreads; the last axis is that of chips, where it has one."""
@@ -153,7 +154,7 @@ class Frontend:
         if "readout.gain_spread" in found:
             found["readout.gain_spread"] = found["readout.gain_spread"][[name in read for name in self.channels]]
         found["time.step_s"] = self.design.step_s
-        return {k: jnp.asarray(v, float) for k, v in found.items()}
+        return {k: np.asarray(v, float) for k, v in found.items()}
 
     def _of_chips(self, path: str) -> Any:
         """A number of the profile: as it is if all chips have the same, (1, 1, chips) otherwise."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import jax
@@ -174,6 +175,7 @@ class PooledCrossEntropy(_Read):
         return lanes((classes == labels).astype(like.dtype), like)
 
 
+@lru_cache(maxsize=64)
 def targets_of(design: Design) -> Reader:
     """What reads the positions of the design's targets from its coordinates, in units of their domain."""
     if not design.netlist.targets:

@@ -32,16 +32,17 @@ def folded(key: Words, number: Array | int) -> Words:
     return first, _mixed(second ^ first)
 
 
-def bits(key: Words, shape: tuple[int, ...]) -> Array:
-    """Uniform numbers of 32 bits, (*shape, keys…)."""
+def bits(key: Words, shape: tuple[int, ...], before: Array | int = 0) -> Array:
+    """Uniform numbers of 32 bits, (*shape, keys…), `before` others of this key."""
     first, second = key
-    place = jnp.arange(np.prod(shape), dtype=jnp.uint32).reshape(*shape, *(1,) * jnp.ndim(first))
+    place = jnp.asarray(before).astype(jnp.uint32) + jnp.arange(np.prod(shape), dtype=jnp.uint32)
+    place = place.reshape(*shape, *(1,) * jnp.ndim(first))
     return _mixed(_mixed(place * jnp.uint32(GOLDEN) + first) ^ second)
 
 
-def normals(key: Words, shape: tuple[int, ...]) -> Array:
+def normals(key: Words, shape: tuple[int, ...], before: Array | int = 0) -> Array:
     """Standard normal numbers, (*shape, keys…): in single precision, up to 5.3 deviations, on 2²³ levels."""
-    odd = (bits(key, shape) >> 9 << 1).astype(jnp.int32) + (1 - 2**23)  # odd, so never 0 and never the end
+    odd = (bits(key, shape, before) >> 9 << 1).astype(jnp.int32) + (1 - 2**23)  # odd, so never 0 and never the end
     return jnp.float32(2**0.5) * jax.lax.erf_inv(odd.astype(jnp.float32) * jnp.float32(2.0**-23))
 
 

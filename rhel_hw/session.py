@@ -5,7 +5,7 @@ A session knows the design as drawn and the interface of a bench, nothing else: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -72,8 +72,10 @@ class Free:
 class Echoes:
     """Echoes of several strengths: run e·R + r is echo e of run r."""
 
-    samples: Mapping[str, Floats]
-    """By channel, (samples, runs, chips)."""
+    positions: Array
+    """By channel in SI, (steps, channels, runs, chips)."""
+    momenta: Array
+    """The same, and one more of them."""
     nudges: Floats
     """As commanded, (steps, targets, runs, chips), dimensionless."""
     lost: NDArray[np.bool_]
@@ -132,7 +134,7 @@ class Session:
     @cached_property
     def sight(self) -> Sight:
         """What the channels show."""
-        return Sight(self.design, self.description.channels)
+        return Sight.of(self.design, frozenset(self.description.channels))
 
     @cached_property
     def frozen(self) -> tuple[str, ...]:
@@ -161,35 +163,40 @@ class Session:
         """How many times every stimulus is played before so many echoes."""
         return self.learner.shots * (echoes if self._repeated else 1)
 
-    def responses(self, repeats: int) -> Mapping[str, Floats]:
-        """What targets do in free passes of all stimuli, so many times over; by channel, (steps, runs, chips)."""
+    def responses(self, repeats: int) -> Floats:
+        """What targets do in free passes of all stimuli, so many times over: (steps, targets, runs, chips) in SI."""
         drive = {k: np.tile(v, (1, repeats)) for k, v in self.lesson.drive.items()}
         runs = repeats * self.lesson.stimuli
         # A shot learns the number of its runs from its waveforms, silent ones if there are no others.
         nudge = {} if drive else {t: np.zeros((self.lesson.steps, runs)) for t in self.lesson.targets}
-        targets = tuple(f"target.{t}" for t in self.lesson.targets)
-        return self._run(Shot(self.lesson.steps, drive, nudge, self.lesson.start, hold=True, channels=targets))
+        targets = tuple(f"target.{t.name}" for t in self.design.netlist.targets)
+        shot = Shot(self.lesson.steps, drive, nudge, self.lesson.start, hold=True, channels=targets)
+        return np.asarray(self._read(self._run(shot), targets, self.lesson.steps, 1.0))
 
     def echoes(self, free: Free, points: tuple[float, ...], strength: Any) -> Echoes:
         """Echoes of all strengths in `points`, in units of `strength`, one or one per chip, after free passes."""
         slopes = free.slopes if self._repeated else np.tile(free.slopes, (1, 1, len(points), 1))
         with np.errstate(over="ignore"):
-            nudges = slopes * np.repeat(points, self.lesson.stimuli * self.learner.shots)[:, None] * strength
+            each = np.repeat(points, self.lesson.stimuli * self.learner.shots)[:, None] * strength
+            nudges = slopes * each
         lost = ~np.all(np.isfinite(nudges), axis=(0, 1, 2)) | ~np.all(np.isfinite(free.losses), axis=0)
         if np.all(lost):
             raise DivergedError(
                 "The echoes would be nudged beyond all numbers: use a smaller γ, or drive the device less"
             )
-        nudges = np.where(lost, 0.0, nudges)
+        if np.any(lost):
+            nudges = np.where(lost, 0.0, nudges)
         netlist, units = self.design.netlist, self.design.assembly.units
         commanded = {
             t.name: nudges[:, i] * units.momentum(netlist.domains[t.node]) for i, t in enumerate(netlist.targets)
         }
-        runs = nudges.shape[2]
+        steps, _, runs, _ = nudges.shape
         drive = {k: self._faded(np.tile(v, (1, runs // v.shape[1]))) for k, v in self.lesson.drive.items()}
-        state = tuple(k for k, c in self.description.channels.items() if c.kind is not Kind.TARGET)
-        shot = Shot(len(nudges), drive, commanded, echo=True, paired=True, channels=state)
-        return Echoes(self._run(shot), nudges, lost)
+        positions, momenta = self.sight.names(Kind.POSITION), self.sight.names(Kind.MOMENTUM)
+        record = self._run(Shot(steps, drive, commanded, echo=True, paired=True, channels=positions + momenta))
+        return Echoes(
+            self._read(record, positions, steps, 0.5), self._read(record, momenta, steps + 1, 0.0), nudges, lost
+        )
 
     @property
     def _fading(self) -> Floats:
@@ -201,18 +208,13 @@ class Session:
         """A drive (steps, runs), in the order of the free pass, as weak as the echo is when it meets it."""
         return wave if np.all(self.decays == 0.0) else wave[:, :, None] * self._fading[::-1, None]
 
-    def _errors(self, record: Mapping[str, Floats], repeats: int) -> tuple[Floats, Floats]:
+    def _errors(self, read: Floats, repeats: int) -> tuple[Floats, Floats]:
         """Losses (runs, chips), and the slopes by which the echo is nudged, in its order."""
         lesson, netlist = self.lesson, self.design.netlist
         units = self.design.assembly.units
-        distances = []
-        for target in netlist.targets:
-            size = units.position(netlist.domains[target.node])
-            wanted = np.tile(lesson.targets[target.name], (1, repeats))[:, :, None]
-            read = record[f"target.{target.name}"]
-            distances.append((read[-1:] if lesson.final else read) - wanted)
-            distances[-1] = distances[-1] / size
-        distance = np.stack(distances, axis=1)
+        sizes = np.array([units.position(netlist.domains[t.node]) for t in netlist.targets])[:, None, None]
+        wanted = np.stack([np.tile(lesson.targets[t.name], (1, repeats)) for t in netlist.targets], axis=1)
+        distance = ((read[-1:] if lesson.final else read) - wanted[..., None]) / sizes
         count = distance.shape[0] * distance.shape[1]
         # A chip that left the range of numbers, beside others that did not, is not nudged; its loss says so.
         slopes = np.where(np.isfinite(distance), distance, 0.0) / count
@@ -223,28 +225,35 @@ class Session:
             losses = np.sum(distance**2, axis=(0, 1)) / (2 * count)
         return losses, slopes[::-1]
 
-    def _run(self, shot: Shot) -> Mapping[str, Floats]:
-        """Samples by channel, corrected, one for every step."""
+    def _run(self, shot: Shot) -> Record:
+        """A pass, whose saturated values are counted."""
         record = self.bench.run(shot)
         for name, count in record.clipped.items():
             self.saturated[name] = self.saturated.get(name, 0) + count
             self.clipped[:] += np.count_nonzero(record.saturated[name], axis=(0, 1))
-        return {name: self._resampled(name, record, shot.steps) for name in record.samples}
+        return record
 
-    def _resampled(self, name: str, record: Record, steps: int) -> Floats:
-        found = record.samples[name]
-        if name in self.learner.corrections:
-            known = self.learner.corrections[name]
-            found = (found - known.offset) / known.gain
-        kind = self.description.channels[name].kind
-        start, count = {Kind.POSITION: (0.5, steps), Kind.MOMENTUM: (0.0, steps + 1), Kind.TARGET: (1.0, steps)}[kind]
+    def _read(self, record: Record, channels: tuple[str, ...], count: int, first: float) -> Array:
+        """So many samples of some channels, (count, channels, runs, chips), corrected; the first is at this step."""
+        if not channels:
+            some = next(iter(record.samples.values()), np.zeros((0, 1, self.description.chips)))
+            return np.zeros((count, 0, *some.shape[1:]))
+        found = record.stacked(channels)
+        corrections = self.learner.corrections
+        if any(name in corrections for name in channels):
+            known = [corrections.get(name) for name in channels]
+            offsets, gains = (
+                np.array([default if k is None else getattr(k, what) for k in known])[:, None, None]
+                for what, default in (("offset", 0.0), ("gain", 1.0))
+            )
+            found = (found - offsets) / gains
         if len(found) == count:
             return found
         # A decimated record is filled in by cubic splines; whether that is good enough is for the gradient to show.
-        times = (start + np.arange(count)) * self.description.step_s
         if len(found) == 1:
             return np.broadcast_to(found, (count, *found.shape[1:])).copy()
-        return np.asarray(CubicSpline(record.times_s[name], found)(times))
+        times = (first + np.arange(count)) * self.description.step_s
+        return np.asarray(CubicSpline(record.times_s[channels[0]], found)(times))
 
     # From samples to parameters --------------------------------------------------------------------------------------
 
@@ -258,8 +267,8 @@ class Session:
             theta = {k: v if v.ndim == 2 else jnp.repeat(v[:, None], chips, axis=1) for k, v in theta.items()}
         coefficients = np.repeat([*weights, *(-w for w in weights)], count)[:, None] / strength
         found = credit(
-            design.hamiltonian, operation, keys, theta, targets_of(design), self._samples(echoes), len(echoes.nudges),
-            design.step, coefficients, chips, 1 / self._fading,
+            design.hamiltonian, operation, keys, theta, targets_of(design), self.sight.view, self._samples(echoes),
+            design.step, coefficients, 1 / self._fading,
         )  # fmt: skip
         by_theta = {k: -operation.time * design.step / count * v for k, v in found.items()}
         if self.known is not None:  # what is programmed comes out times a factor that is known; of zero it is not
@@ -283,8 +292,8 @@ class Session:
         shots, stimuli, weights = self.learner.shots, self.lesson.stimuli, self.learner.stencil.weights
         theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
         slopes = input_slopes(
-            self.design.hamiltonian, self.operation, theta, targets_of(self.design), self._samples(echoes),
-            len(echoes.nudges), self.design.step,
+            self.design.hamiltonian, self.operation, theta, targets_of(self.design), self.sight.view,
+            self._samples(echoes), self.design.step,
         )  # fmt: skip
         coefficients = np.repeat([*weights, *(-w for w in weights)], shots) / (shots * strength)
         steps, width, _ = slopes.shape
@@ -292,22 +301,8 @@ class Session:
         parity = self.design.hamiltonian.input_parity if self.operation.conjugates else np.ones(width)
         return -self.operation.time * self.design.step * np.asarray(parity)[:, None] * found[::-1]
 
-    def _samples(self, echoes: Echoes) -> Callable[[slice], Samples]:
-        """What some steps of the echoes looked like; what no channel shows is zero."""
-        sight, n = self.sight, self.design.hamiltonian.size
-        inputs = np.asarray(self._inputs(echoes.nudges.shape[2]))
-
-        def of(steps: slice) -> Samples:
-            more = slice(steps.start, steps.stop + 1)
-            q = sight.coordinates({k: v[steps] for k, v in echoes.samples.items()}, Kind.POSITION)
-            p = sight.coordinates({k: v[more] for k, v in echoes.samples.items()}, Kind.MOMENTUM)
-            nudges = echoes.nudges[steps]
-            shape = (n, nudges.shape[2], self.description.chips)
-            q = q if q.ndim else np.zeros((len(nudges), *shape))
-            p = p if p.ndim else np.zeros((len(nudges) + 1, *shape))
-            return Samples(q, p, nudges, inputs[steps])
-
-        return of
+    def _samples(self, echoes: Echoes) -> Samples:
+        return Samples(echoes.positions, echoes.momenta, echoes.nudges, self._inputs(echoes.nudges.shape[2]))
 
     def _inputs(self, runs: int) -> Array:
         """Inputs of the energy in the echo, (steps, m, runs, chips or 1)."""
@@ -377,11 +372,11 @@ class Session:
 
     def _strayed(self, free: Free, strength: Any) -> _Stray:
         """How far a pair of pilot echoes of ± strength goes on every chip."""
-        echoes = self.echoes(free, (1.0, -1.0), strength).samples
+        echoes = self.echoes(free, (1.0, -1.0), strength)
         spread, apart = [], []
-        for kind in (Kind.POSITION, Kind.MOMENTUM):
-            x = self.sight.coordinates(echoes, kind)
-            if x.ndim:
+        for kind, block in ((Kind.POSITION, echoes.positions), (Kind.MOMENTUM, echoes.momenta)):
+            x = self.sight.coordinates(block, kind)
+            if x is not None:
                 first, second = np.split(x, 2, axis=2)
                 spread.append(np.sqrt(np.mean(np.var((first + second) / 2, axis=0), axis=(0, 1))))
                 apart.append(np.sqrt(np.mean(((first - second) / 2) ** 2, axis=(0, 1, 2))))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
@@ -14,8 +15,9 @@ import scipy.sparse.linalg as sla
 from numpy.typing import NDArray
 
 from circuits import Design
+from circuits.operators import Reader
 from rhel_hw.bench import Kind
-from rhel_hw.credit import Samples, credit, input_slopes
+from rhel_hw.credit import Samples, View, credit, input_slopes
 from rhel_hw.losses import targets_of
 from rhel_hw.operations import MomentumFlip
 
@@ -27,7 +29,13 @@ class Sight:
     """What of a design's state the channels of a bench show."""
 
     design: Design
-    channels: Mapping[str, Any]
+    channels: frozenset[str]
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def of(design: Design, channels: frozenset[str]) -> Sight:
+        """The same for every gradient on a bench."""
+        return Sight(design, channels)
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -50,36 +58,30 @@ class Sight:
         """(coordinate, node): the same of momenta. Positions are x = R·c, so momenta are Rᵀ times those of nodes."""
         return self.design.assembly.readout[:, : len(self.design.hamiltonian.names)].T.tocsr()
 
-    def coordinates(self, record: Mapping[str, Floats], kind: Kind) -> Floats:
-        """Dimensionless coordinates or momenta (samples, n, runs, chips) from SI by channel; unseen ones are zero."""
-        terms = [(row, name, weight) for row, name, weight in self._terms[kind] if name in record]
-        if not terms:
-            return np.zeros(())
-        example, written = record[terms[0][1]], set()
-        count = self.design.hamiltonian.size
-        # Most coordinates are read by one channel: written once, without a first pass of zeros.
-        whole = {row for row, _, _ in terms} == set(range(count))
-        result = (np.empty if whole else np.zeros)((example.shape[0], count, *example.shape[1:]))
-        for row, name, weight in terms:
-            if row in written:
-                result[:, row] += weight * record[name]
-            else:
-                np.multiply(record[name], weight, out=result[:, row])
-                written.add(row)
-        return result
+    def names(self, kind: Kind) -> tuple[str, ...]:
+        """Channels of a kind, in the order of the design."""
+        return tuple(name for name in (f"{kind}.{n}" for n in self.nodes) if name in self.channels)
 
     @cached_property
-    def _terms(self) -> dict[Kind, list[tuple[int, str, float]]]:
-        """Coordinate, channel and weight, wherever a coordinate is read from a channel, by kind."""
-        return {kind: self._terms_of(kind) for kind in (Kind.POSITION, Kind.MOMENTUM)}
+    def view(self) -> View:
+        """Dimensionless coordinates and momenta (n, …) from channels (channels, …) in SI; unseen ones are zero."""
+        return View(self._reader(Kind.POSITION), self._reader(Kind.MOMENTUM))
 
-    def _terms_of(self, kind: Kind) -> list[tuple[int, str, float]]:
+    def _reader(self, kind: Kind) -> Reader:
         assembly = self.design.assembly
         unit = assembly.units.momentum if kind is Kind.MOMENTUM else assembly.units.position
-        matrix = (self._to_momenta if kind is Kind.MOMENTUM else self._to_positions).tocoo()
-        sizes = [unit(assembly.netlist.domains[n]) for n in self.nodes]
-        pairs = zip(*matrix.coords, matrix.data, strict=True)
-        return [(int(row), f"{kind}.{self.nodes[i]}", float(weight) / sizes[i]) for row, i, weight in pairs]
+        matrix = self._to_momenta if kind is Kind.MOMENTUM else self._to_positions
+        names = self.names(kind)
+        wired = [i for i, n in enumerate(self.nodes) if f"{kind}.{n}" in names]
+        sizes = np.array([unit(assembly.netlist.domains[self.nodes[i]]) for i in wired])
+        return Reader.of((matrix.tocsc()[:, wired] @ sp.diags_array(1 / sizes)).tocsr())
+
+    def coordinates(self, block: Any, kind: Kind) -> Floats | None:
+        """Coordinates or momenta (samples, n, runs, chips) from channels of a kind; None if there are none."""
+        if not self.names(kind):
+            return None
+        reader = self.view.momenta if kind is Kind.MOMENTUM else self.view.positions
+        return np.asarray(_through(reader, block))
 
     def seen(self, kind: Kind) -> NDArray[np.bool_]:
         """Which coordinates, or momenta, follow from the channels."""
@@ -95,7 +97,7 @@ class Sight:
         keys = tuple(dict.fromkeys(e.key for e in entries))
 
         def slopes(samples: Samples) -> Floats:
-            found = credit(energy, MomentumFlip(), keys, theta, targets, lambda _: samples, 1, 0.0, jnp.ones(1))
+            found = credit(energy, MomentumFlip(), keys, theta, targets, self._clear, samples, 0.0, jnp.ones((1, 1)))
             return np.array([float(found[e.key][e.index]) for e in entries])
 
         return tuple(e.name for e, hurt in zip(entries, self._hurt(slopes, len(entries)), strict=True) if hurt)
@@ -107,10 +109,16 @@ class Sight:
         items = self.design.assembly.inputs
 
         def slopes(samples: Samples) -> Floats:
-            return input_slopes(energy, MomentumFlip(), theta, targets, lambda _: samples, 1, 0.0)[0, :, 0]
+            return input_slopes(energy, MomentumFlip(), theta, targets, self._clear, samples, 0.0)[0, :, 0]
 
         hurt = self._hurt(slopes, len(items))
         return tuple(dict.fromkeys(item.drive.name for item, dark in zip(items, hurt, strict=True) if dark))
+
+    @cached_property
+    def _clear(self) -> View:
+        """Coordinates as they are."""
+        same = Reader.of(sp.eye_array(self.design.hamiltonian.size).tocsr())
+        return View(same, same)
 
     def _hurt(self, slopes: Callable[[Samples], Floats], count: int) -> NDArray[np.bool_]:
         """Which of some derivatives of h, at a trial state of one step, depend on something that is not seen."""
@@ -133,3 +141,8 @@ class Sight:
                 moved[which][places] += rng.normal(size=len(places))
                 hurt |= np.abs(at(*moved) - here) > 1e-9 * np.abs(here).max()
         return hurt
+
+
+@partial(jax.jit, static_argnums=0)
+def _through(reader: Reader, block: Any) -> Any:
+    return jnp.moveaxis(reader(jnp.moveaxis(jnp.asarray(block), 1, 0)), 0, 1)

@@ -270,9 +270,10 @@ class _Reader:
                 )
             if any(times[2:3]):
                 raise SpiceError(".tran must start at 0, since the record does", "write 0 or nothing as start time")
-            if not 0.5 < times[1] / times[0] <= 1e9:
+            steps = round(min(times[1] / times[0], 1e10))  # a quotient of long times is off by a little
+            if not 1 <= steps <= 1e9:
                 raise SpiceError(".tran must have from 1 to 1e9 steps", "change its step or stop time")
-            self.clock = Clock(times[0], round(times[1] / times[0]))
+            self.clock = Clock(times[0], steps)
         else:
             raise SpiceError(f"{head[:40]} is not read", "remove it; .param, .subckt, .model, .ic and .tran are read")
 

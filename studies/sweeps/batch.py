@@ -77,8 +77,7 @@ def _entries(design: Design) -> list[Entry]:
 def _bench(group: Group, lanes: Sequence[Lane]) -> EmulatedBench:
     setup = group.setup
     profiles, chips = [lane.profile for lane in lanes], [lane.chip for lane in lanes]
-    reference = setup.lesson.drive or None
-    return EmulatedBench(setup.design, profiles, seed=setup.seed, chips=chips, reference=reference)
+    return EmulatedBench(setup.design, profiles, seed=setup.seed, chips=chips, reference=setup.peaks)
 
 
 def _gradients(group: Group, lanes: Sequence[Lane], sweep: Sweep) -> tuple[list[Measured], Floats]:

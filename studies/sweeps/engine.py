@@ -29,6 +29,7 @@ from rhel_hw.learner import EchoLearner
 from studies.provenance import code, versions
 from studies.sweeps.axes import Sweep
 from studies.sweeps.batch import run_batch, shapes
+from studies.sweeps.heap import kept_heap
 from studies.sweeps.layout import Coord, Layout
 from studies.sweeps.quantities import OUTCOMES, words
 from studies.sweeps.setups import Group, Lane, Plan
@@ -39,8 +40,10 @@ Report = Callable[[int, int], None]
 
 MEMORY = 2 << 30
 """Bytes that the lanes of all chunks under way may take, by default."""
-MOST_LANES = 1000
-"""More lanes than this are no faster."""
+BEST = 1 << 29
+"""Bytes of a chunk that is fastest: less is all overhead, more falls out of the caches."""
+FEWEST, MOST = 100, 2000
+"""Lanes of a chunk whatever that says, as far as they fit."""
 PATIENCE = "10s"
 """How long a scheduler may take to answer."""
 LARGEST = 0.9
@@ -274,7 +277,7 @@ def _threads(do: Callable[[int], None], numbers: list[int], workers: int) -> Ite
         do(number)
         return number
 
-    with ThreadPoolExecutor(workers) as pool:
+    with kept_heap(), ThreadPoolExecutor(workers) as pool:
         pending = {pool.submit(one, number) for number in numbers}
         try:
             while pending:
@@ -320,7 +323,7 @@ def compute(number: int, job: Job) -> int:
 
 def _lanes(netlist: Netlist, sweep: Sweep, memory: int, workers: int, out: Path | None) -> int:
     """How many points fit, or as many as a store there has been made with, if those fit."""
-    job = Job.of(netlist, sweep, MOST_LANES, out)
+    job = Job.of(netlist, sweep, MOST, out)
     plan = _plan(job.design, job.sweep)
     largest = max(lane_bytes(group) for group in plan.groups)
     fit = int(LARGEST * memory / (workers * largest))
@@ -329,7 +332,7 @@ def _lanes(netlist: Netlist, sweep: Sweep, memory: int, workers: int, out: Path 
             f"Argument `memory` must be at least {workers * largest / LARGEST:.3g} bytes for this design, but is "
             f"{memory}: use fewer steps, stimuli or shots, or fewer workers"
         )
-    fit = min(fit, MOST_LANES)
+    fit = min(fit, max(BEST // largest, FEWEST), MOST)
     known = None if out is None else _told_lanes(out)
     return known if known is not None and known <= fit else fit
 

@@ -28,6 +28,7 @@ from rhel_hw.emulated import likeness
 from rhel_hw.learner import EchoLearner
 from rhel_hw.lessons import Lesson
 from rhel_hw.profile import Profile, ProfileError
+from rhel_hw.ranges import Peaks, nominal_peaks
 from rhel_hw.tasks import Teacher
 from rhel_hw.training import Training
 from studies.sweeps.axes import DESIGN, Sweep, Table
@@ -52,6 +53,11 @@ class Setup:
     def lesson(self) -> Lesson:
         """What the bench is taught."""
         return self.task.lesson(self.design)
+
+    @cached_property
+    def peaks(self) -> Peaks:
+        """What the ranges of converters are multiples of."""
+        return nominal_peaks(self.design, self.lesson.drive or None)
 
     @cached_property
     def exact(self) -> NDArray[np.float64]:

@@ -479,6 +479,11 @@ def test_every_electrical_netlist_survives(net):
     assert write(again) == text
 
 
+def test_the_longest_clock_survives():
+    net = read("t\nC1 a 0 1p\nL1 a 0 1n").replace(clock=Clock(7096351646404867.0, 1_000_000_000))
+    assert read(write(net)) == net
+
+
 # Any text --------------------------------------------------------------------------------------------------------
 
 DECKS = [

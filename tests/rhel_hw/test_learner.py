@@ -138,7 +138,7 @@ def test_probes_of_the_design_are_the_channels():
     design = circuit.compile(steps=40)
     told = EmulatedBench(design).describe()
     assert not [c for c in told.channels if c.startswith("momentum")]
-    frozen = Sight(design, told.channels).frozen
+    frozen = Sight(design, frozenset(told.channels)).frozen
     assert {n.split(".")[0] for n in frozen} == {e.name for e in circuit.elements if e.trainable and "n2" in e.nodes}
 
 

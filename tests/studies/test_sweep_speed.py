@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from circuits import Netlist
@@ -33,31 +34,28 @@ def netlist():
 @pytest.mark.slow
 @pytest.mark.speed
 def test_ten_thousand_points_are_fifty_times_faster_than_a_loop(netlist, tmp_path):
-    """All programs compiled before: the whole sweep with its store, against one point on a bench of its own."""
+    """All programs compiled before: the whole sweep with its store, against its points, each on a bench of its own."""
     sweep = Sweep(AXES)
     outcomes(netlist, Sweep({**AXES, "seed": [0]}))  # compiles
-    group = Plan(netlist, sweep).groups[0]
-    setup, lane = group.setup, group.lanes[500]
-    learner, bench = (
-        EchoLearner(epsilon=lane.epsilon, gamma=lane.gamma),
-        EmulatedBench(setup.design, lane.profile, seed=setup.seed, reference=setup.lesson.drive),
-    )
+    plan, drawn = Plan(netlist, sweep), np.random.default_rng(0)
     ratios = []
     for attempt in range(3):
         singles = []
-        for _ in range(12):
+        for _ in range(40):
+            group = plan.groups[drawn.integers(len(plan.groups))]
+            setup, lane = group.setup, group.lanes[drawn.integers(len(group.lanes))]
+            lesson = setup.lesson
             start = time.perf_counter()
-            learner.gradient(bench, setup.design, setup.lesson)
+            bench = EmulatedBench(setup.design, lane.profile, seed=setup.seed, reference=lesson.drive)
+            EchoLearner(epsilon=lane.epsilon, gamma=lane.gamma).gradient(bench, setup.design, lesson)
             singles.append(time.perf_counter() - start)
         start = time.perf_counter()
         run(netlist, sweep, tmp_path / f"s{attempt}")
         whole = time.perf_counter() - start
-        single = statistics.median(singles[2:])
+        single = statistics.median(singles[10:])
         ratios.append(sweep.count * single / whole)
         print(f"{sweep.count} points: {whole:.2f} s; one alone {1e3 * single:.1f} ms; {ratios[-1]:.0f} times faster")
-        if ratios[-1] >= TIMES:
-            break
-    assert max(ratios) >= TIMES
+    assert statistics.median(ratios) >= TIMES
 
 
 MEMORY = """
