@@ -129,7 +129,18 @@ def _precision_says(found: xr.Dataset) -> str:
         return f"no number of bits up to {int(cosine[BITS].max())} reaches a cosine of {GOOD} at any γ"
     good = cosine.sel({BITS: enough[0]})
     span = good[GAMMA].values[np.asarray(good) >= GOOD]
-    return f"a cosine of {GOOD} needs {enough[0]} bits, with γ from {span.min():.3g} to {span.max():.3g}"
+    fewest = " (the fewest tried)" if enough[0] == int(cosine[BITS].min()) else ""
+    where = f"at γ = {span[0]:.3g}" if len(span) == 1 else f"with γ from {span.min():.3g} to {span.max():.3g}"
+    return f"a cosine of {GOOD} needs {enough[0]} bits{fewest}, {where}"
+
+
+def _most(cosine: xr.DataArray, axis: str, unit: str = "") -> str:
+    """The largest value of an axis at which gradients are good."""
+    tried = cosine[axis].values
+    good = tried[np.asarray(cosine) >= GOOD]
+    if not len(good):
+        return f"less than {tried.min():.2g}{unit}"
+    return f"{good.max():.2g}{unit}{' (the largest tried)' if good.max() == tried.max() else ''}"
 
 
 # Noise --------------------------------------------------------------------------------------------------------------
@@ -141,12 +152,11 @@ def _noise(size: Size) -> dict[str, Any]:
 
 
 def _noise_says(found: xr.Dataset) -> str:
-    cosine, told = _median(found), []
-    for shots in cosine[SHOTS].values:
-        own = cosine.sel({SHOTS: shots})
-        good = own[NOISE].values[np.asarray(own) >= GOOD]
-        told.append(f"{good.max():.1g} of full scale" if len(good) else "less than was tried")
-        told[-1] += f" with {shots} shot{'s' if shots > 1 else ''}"
+    cosine = _median(found)
+    told = [
+        f"{_most(cosine.sel({SHOTS: shots}), NOISE, ' of full scale')} with {shots} shot{'s' if shots > 1 else ''}"
+        for shots in cosine[SHOTS].values
+    ]
     return f"a cosine of {GOOD} allows readout noise of {', '.join(told)}"
 
 
@@ -182,6 +192,16 @@ def _loss(netlist: Netlist, size: Size, out: Path, report: Report | None) -> xr.
     )
 
 
+def _side_by_side(found: xr.Dataset) -> xr.Dataset:
+    """Lengths and learners along one axis, a line each."""
+    cases = [(k, learner) for learner in found[LEARNER].values for k in found[STEPS].values]
+    parts = [found.sel({STEPS: k, LEARNER: learner}, drop=True) for k, learner in cases]
+    labels = xr.DataArray([f"{learner}, {k} steps" for k, learner in cases], dims=LEARNER, name=LEARNER)
+    joined = xr.concat(parts, labels, combine_attrs="override")
+    joined[LEARNER].attrs = found[LEARNER].attrs
+    return joined
+
+
 def energy_rate(design: Design, quality: float) -> float:
     """Rate in 1/s at which a design of this quality factor loses energy, the mean over its coordinates."""
     lossy = made(design, Profile.of({"dynamics": {"quality": quality}}))
@@ -193,7 +213,8 @@ def _loss_says(found: xr.Dataset) -> str:
     for learner in found[LEARNER].values:
         own = found["cosine"].isel({STEPS: -1}).sel({LEARNER: learner})
         good = own[QUALITY].values[np.asarray(own) >= GOOD]
-        told.append(f"Q ≥ {good.min():.3g} {learner}" if len(good) else f"more than was tried {learner}")
+        least = " (the smallest tried)" if len(good) and good.min() == own[QUALITY].values.min() else ""
+        told.append(f"Q ≥ {good.min():.3g}{least} {learner}" if len(good) else f"more than was tried {learner}")
     return f"a cosine of {GOOD} to the chip's own gradient over {int(found[STEPS].max())} steps needs {', '.join(told)}"
 
 
@@ -205,13 +226,10 @@ def _drift(size: Size) -> dict[str, Any]:
     return {DRIFT: drifts, PROTOCOL: ["hold", "re-prepare"], "chip": list(range(size.chips)), **AUTO}
 
 
-def _limit_says(axis: str, what: str, by: str) -> Callable[[xr.Dataset], str]:
+def _limit_says(axis: str, what: str, by: str, case: str) -> Callable[[xr.Dataset], str]:
     def says(found: xr.Dataset) -> str:
-        cosine, told = _median(found), []
-        for label in cosine[by].values:
-            own = cosine.sel({by: label})
-            good = own[axis].values[np.asarray(own) >= GOOD]
-            told.append(f"{good.max():.1g} ({label})" if len(good) else f"less than was tried ({label})")
+        cosine = _median(found)
+        told = [f"{_most(cosine.sel({by: label}), axis)} {case} {label}" for label in cosine[by].values]
         return f"a cosine of {GOOD} allows {what} of {', '.join(told)}"
 
     return says
@@ -263,11 +281,11 @@ STUDIES: Mapping[str, Study] = {
     ),
     "loss": Study(
         "quality factor × steps, as it is and made up for", _loss,
-        lambda ds: draw.lines(ds, "error", QUALITY, LEARNER, at={STEPS: int(ds[STEPS].max())}), _loss_says,
+        lambda ds: draw.lines(_side_by_side(ds), "error", QUALITY, LEARNER), _loss_says,
     ),
     "drift": Study(
         "drift of parameters per pass, by protocol", _swept(_drift),
-        lambda ds: draw.lines(ds, "error", DRIFT, PROTOCOL), _limit_says(DRIFT, "drift per pass", PROTOCOL),
+        lambda ds: draw.lines(ds, "error", DRIFT, PROTOCOL), _limit_says(DRIFT, "drift per pass", PROTOCOL, "with"),
     ),
     "echo": Study(
         "gain × angle of the echo", _swept(_echo), lambda ds: draw.heat(ds, "cosine", GAIN, ANGLE, {"cosine": GOOD}),
@@ -275,6 +293,6 @@ STUDIES: Mapping[str, Study] = {
     ),
     "mismatch": Study(
         "mismatch, calibrated or not", _mismatch, lambda ds: draw.lines(ds, "error", MISMATCH, LEARNER),
-        _limit_says(MISMATCH, "mismatch", LEARNER),
+        _limit_says(MISMATCH, "mismatch", LEARNER, "for the gradient"),
     ),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FLOOR = 1e-16
 """Smallest distance of a cosine from one that is drawn."""
+UNEVEN = 4
+"""How many times larger than another a cell of a map may be."""
 MOST_LINES = 10
 _MOST_TICKS = 8
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -46,7 +48,7 @@ class Scale:
 
     def text(self, drawn: float) -> str:
         """What a drawn number stands for."""
-        return cosine_text(drawn) if self.nines else number_text(drawn, 2 if self.log else 3)
+        return short_text(drawn) if self.nines else number_text(drawn, 2 if self.log else 3)
 
     def apply(self, axis: Axes) -> None:
         """Scale, direction and ticks of the vertical axis; better cosines stand higher."""
@@ -68,6 +70,16 @@ class Scale:
         return (self.outcome.better != "lower") != self.nines
 
 
+def short_text(distance: float) -> str:
+    """The same in few characters, for cells of maps: 0.9993, later 1−2e-7."""
+    text = cosine_text(distance)
+    if len(text) <= len("0.9999"):
+        return text
+    exponent = int(np.floor(np.log10(distance) + 1e-9))
+    steps = int(np.ceil(distance / 10.0**exponent - 1e-6))
+    return f"1−{1 if steps == 10 else steps}e{exponent + (steps == 10)}"
+
+
 def cosine_text(distance: float) -> str:
     """A cosine by its distance from one, with as many nines as it has, never rounded up: 0.9993, later 1−2·10⁻⁷."""
     exponent = int(np.floor(np.log10(distance) + 1e-9))
@@ -82,6 +94,14 @@ def cosine_text(distance: float) -> str:
 def places(axis: Axis) -> Numbers:
     """Where the values of an axis are drawn."""
     return np.arange(len(axis.values), dtype=np.float64) if axis.scale == "index" else axis.values.astype(np.float64)
+
+
+def in_cells(axis: Axis) -> Axis:
+    """The axis as cells of a map are laid out by: side by side, if their sizes would differ too much."""
+    if axis.scale == "index" or len(axis.values) < 3:
+        return axis
+    gaps = np.diff(np.log(places(axis)) if axis.scale == "log" else places(axis))
+    return replace(axis, scale="index") if np.max(gaps) > UNEVEN * np.min(gaps) else axis
 
 
 def edges(axis: Axis) -> Numbers:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from devices import ArgumentError
 from studies.plots import COLOURS, canvas
-from studies.sweeps.drawing import MOST_LINES, Scale, colours_of, dress, edges, head, legend, places
+from studies.sweeps.drawing import MOST_LINES, Scale, colours_of, dress, edges, head, in_cells, legend, places
 from studies.sweeps.optimum import UFit, fit_u
 from studies.sweeps.reading import BEST, GAMMA, Axis, Numbers, Points, front, number_text, read, words
 
@@ -45,21 +45,22 @@ def heat(ds: xr.Dataset, outcome: str, x: str, y: str, require: Limits = None, *
     figure, axes = canvas(1, 1, (6.4, 4.6))
     axis: Axes = axes[0, 0]
     axis.grid(False)
-    mesh = _mesh(axis, points.axes[x], points.axes[y], scale, values)
+    across, along = in_cells(points.axes[x]), in_cells(points.axes[y])
+    mesh = _mesh(axis, across, along, scale, values)
     _bar(figure.colorbar(mesh, ax=axis, pad=0.02, label=told.title), scale)
     handles, notes = _empty_cells(axis, points, values), []
     if outcome in limits:
         met, text = told.met(values, limits[outcome]), told.requirement(limits[outcome])
         if np.any(met) and not np.all(met):
             known = np.isfinite(values) | (not points.zipped)
-            handles.append(_border(axis, points.axes[x], points.axes[y], met, known, f"{text}, on the bright side"))
+            handles.append(_border(axis, across, along, met, known, f"{text}, on the bright side"))
         else:
             notes.append(f"{text} is met {'everywhere' if np.all(met) else 'nowhere'}")
     if points.zipped:
         notes.append("median of all points in a cell")
     if handles:
         figure.legend(handles=handles, loc="outside lower center", ncol=2, frameon=False, fontsize=9)
-    head(figure, points, f"{told.label} over {points.axes[x].short} and {points.axes[y].short}", outcome, choice, notes)
+    head(figure, points, f"{told.label} over {across.label} and {along.label}", outcome, choice, notes)
     return figure
 
 
@@ -90,7 +91,7 @@ def lines(
     scale.apply(axis)
     dress(axis, "x", points.axes[x])
     legend(axis, points.axes[by].title if by else None)
-    head(figure, points, f"{told.label} over {points.axes[x].short}", outcome, choice, _how_many(points, by))
+    head(figure, points, f"{told.label} over {points.axes[x].label}", outcome, choice, _how_many(points, by))
     return figure
 
 
@@ -127,7 +128,7 @@ def u_curve(ds: xr.Dataset, by: str | None = None, x: str = GAMMA, *, order: flo
     axis.plot([], [], ":", color="0.35", lw=0.9, label=f"noise ∝ 1/{symbol}, bias ∝ {symbol}{power}")
     legend(axis, points.axes[by].title if by else None)
     notes = ["one branch only: no optimum in this range"] * any("branch" in v for v in verdicts)
-    head(figure, points, f"{told.label} over {points.axes[x].short}", "error", choice, notes + _how_many(points, by))
+    head(figure, points, f"{told.label} over {points.axes[x].label}", "error", choice, notes + _how_many(points, by))
     return figure
 
 

@@ -34,6 +34,8 @@ AXES: Mapping[str, tuple[str, str]] = {
     "design": ("", "design"),
     "learning.gamma": ("1", "loss scale γ"),
     "learning.epsilon": ("1", "nudging strength ε"),
+    "learning.shots": ("", "shots"),
+    "learning.protocol": ("", "protocol"),
     "time.steps": ("steps", "steps"),
     "profile.readout.bits": ("bits", "readout resolution"),
     "profile.drive.bits": ("bits", "drive resolution"),

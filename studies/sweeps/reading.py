@@ -74,9 +74,18 @@ class Axis:
 
     @property
     def texts(self) -> list[str]:
-        """The values as texts, with as many digits as tell them apart."""
+        """The values as texts, with as many digits as tell them apart, and where they are between others."""
         found = [[number_text(v, digits) for v in self.values] for digits in (2 if self.binned else 3, 4, 6, 17)]
-        return next(t for t in found if len(set(t)) == len(t) or t is found[-1])
+        return next(t for t in found if self._tells(t) or t is found[-1])
+
+    def _tells(self, texts: list[str]) -> bool:
+        """Whether texts are all different, and none is off by more than a tenth of the way to the next value."""
+        apart = len(set(texts)) == len(texts)
+        if self.binned or len(texts) < 2 or self.values.dtype.kind != "f" or not np.all(np.isfinite(self.values)):
+            return apart
+        gaps = np.abs(np.diff(self.values))
+        off = np.abs([float(t) for t in texts] - self.values)
+        return apart and bool(np.all(off <= 0.1 * np.minimum(np.append(gaps, np.inf), np.insert(gaps, 0, np.inf))))
 
     def code(self, value: Any) -> int:
         """Place of a value."""
