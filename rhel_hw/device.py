@@ -348,7 +348,7 @@ class _Device(NamedTuple):
         ]
         ((q, p), noise, room), (others, clipped) = jax.lax.scan(advance, ((q, p), noise, room), given)
         room, _ = _written(room, seen(q, inputs[-1], p, q, noise), steps)
-        samples, flags = ({**others[i], **room[i]} for i in (0, 1))
+        samples, flags = ({kind: room[i].get(kind, others[i].get(kind)) for kind in row[i]} for i in (0, 1))
         return (q, p), _Kept(samples, flags, clipped)
 
     def _positions(self, q: Array, u: Array) -> Array:

@@ -24,6 +24,8 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+gc.freeze()
+gc.set_threshold(50_000, 20, 100)
 _tests = count(1)
 MOST_MAPS = 20_000
 """Of the 65,530 memory maps that Linux allows a process; every compiled program takes some."""

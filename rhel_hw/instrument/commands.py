@@ -245,6 +245,18 @@ def samples(instrument: Instrument, names: tuple[str, ...]) -> Answer:
     return instrument.format.data(*(record.samples[name] for name in names))
 
 
+@command("FETCh:BLOCk?", Several(Text("channel")), waits=True)
+def block(instrument: Instrument, names: tuple[str, ...]) -> Answer:
+    """Samples of channels of one kind, side by side: first those of all channels at the first instant, and so on.
+
+    Of several runs and chips, those of a sample stand side by side.
+    """
+    record = instrument.record(*names)
+    if len({len(record.samples[name]) for name in names}) > 1:
+        raise Fault(-221, "channels of a block must have equally many samples: fetch each kind by itself")
+    return instrument.format.data(np.asarray(record.stacked(names)))
+
+
 @command("FETCh:TIMes?", Text("channel"), waits=True)
 def times(instrument: Instrument, name: str) -> Answer:
     """When a channel's samples were taken, in seconds from the start of the pass."""

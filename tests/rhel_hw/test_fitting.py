@@ -194,7 +194,8 @@ def command(out, moves):
     return [sys.executable, "-m", "rhel_hw.cli", *COMMAND.format(moves).split(), str(out)]
 
 
-@pytest.mark.parametrize(("kills", "moves"), [(1, 150), pytest.param(10, 3000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("kills", "moves"), [(1, 150), (10, 3000)])
 def test_killed_at_random_times_it_ends_where_it_would_have(tmp_path, kills, moves):
     """By SIGKILL, from outside, while the process trains: parameters and curves are the same, bit for bit."""
     out, rng = tmp_path / "killed", random.Random(0)

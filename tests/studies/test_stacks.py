@@ -56,6 +56,7 @@ def test_gamma_has_the_shape_of_the_paper():
     assert worst["nonlinear"][-1] > 1e-2
 
 
+@pytest.mark.slow
 def test_gradients_of_a_small_stack_agree(monkeypatch):
     """The same machinery on two blocks of four units."""
     monkeypatch.setattr(stacks, "BLOCKS", 2)

@@ -74,6 +74,7 @@ def test_a_row_pairs_runs_by_their_seeds():
     assert row["baselines"]["mean predictor"] == (1.0, 0.0)
 
 
+@pytest.mark.slow
 def test_runs_are_kept_and_not_made_again(tmp_path, monkeypatch):
     """Two seeds by both methods in processes of their own; then the table from files alone."""
     chosen = [Cell("delayed-recall", "delayed-recall", "random", "linear", TINY, (0, 1))]
