@@ -24,7 +24,7 @@ settings.register_profile(
 settings.load_profile("house")
 
 
-gc.freeze()
+gc.freeze()  # programs that are remembered are many objects: looking through them takes a twentieth of the time
 gc.set_threshold(50_000, 20, 100)
 _tests = count(1)
 MOST_MAPS = 20_000

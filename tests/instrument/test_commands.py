@@ -44,6 +44,7 @@ def test_a_pass_with_its_record(desk):
     desk('FORM ASC;:SHOT:STEP 3;HOLD ON;:DRIV "u",0.5,0.25,-2;:INIT')
     assert desk('FETC? "position.a"') == "0.5,0.25,-1.0"
     assert desk('FETC? "position.a","target.y"') == "0.5,0.25,-1.0,0.5,0.75,-1.25"
+    assert desk('FETC:BLOC? "position.a","target.y"') == "0.5,0.5,0.25,0.75,-1.0,-1.25"
     assert desk('FETC:TIM? "target.y"') == "1e-09,2e-09,3.0000000000000004e-09"
     assert desk('FETC:SHAP? "target.y";CAT?') == '3,1,1;"position.a","target.y"'
     assert desk('FETC:SAT? "position.a"') == "0,0,1"

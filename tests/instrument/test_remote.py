@@ -50,6 +50,15 @@ def crossed(tmp_path_factory):
         yield design, far, EmulatedBench(design, Profile.of(CROSSED), chips=3)
 
 
+def test_a_block_has_channels_of_one_length(crossed):
+    _, far, near = crossed
+    for bench in (far, near):  # which go on side by side
+        bench.run(Shot(40))
+    names = [next(n for n in near.describe().channels if n.startswith(kind)) for kind in ("position", "momentum")]
+    with pytest.raises(InstrumentError, match="equally many samples"):
+        far._do(f"FETC:BLOC? {','.join(map(repr, names))}".encode())
+
+
 def test_records_are_the_same_bit_for_bit(crossed):
     design, far, near = crossed
     rng = np.random.default_rng(0)
@@ -228,7 +237,8 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch):
         RemoteBench(address(1))
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [1, 50])
 def test_servers_that_die_in_the_middle(times, monkeypatch):
     """Killed while the samples are on their way, after a random part of them: a record is read whole or not at all."""
     rng, steps = random.Random(2), 1_000_000  # more bytes than sockets hold

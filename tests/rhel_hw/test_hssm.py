@@ -189,7 +189,8 @@ def test_circuits_that_differ_are_different_programs(design):
     assert abs(float(gradient(start, third, Echoes(), batch, *given)[0]) - values[0]) > 1e-6
 
 
-@pytest.mark.parametrize("protocol", ["hold", pytest.param("re-prepare", marks=pytest.mark.slow)])
+@pytest.mark.slow  # that with converters is not
+@pytest.mark.parametrize("protocol", ["hold", "re-prepare"])
 def test_an_ideal_bench_is_to_a_model_what_its_circuit_is(design, protocol):
     """Also between other recurrences, and by the inputs, which nudge what lies below."""
     learner = EchoLearner(**({} if protocol == "hold" else {"protocol": Reprepare()}))
