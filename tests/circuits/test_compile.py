@@ -318,13 +318,10 @@ print(json.dumps(dict(seconds=seconds, size=h.size, dense=dense,
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
-    [
-        "grid(100, 100, mutual=0.2)",
-        pytest.param('ladder(10_000, coupling_capacitance="0.2 pF")', marks=pytest.mark.slow),
-        pytest.param("random_regular(10_000, 3)", marks=pytest.mark.slow),
-    ],
+    ["grid(100, 100, mutual=0.2)", 'ladder(10_000, coupling_capacitance="0.2 pF")', "random_regular(10_000, 3)"],
 )
 def test_ten_thousand_nodes_compile_sparsely(build):
     done = subprocess.run(

@@ -118,6 +118,7 @@ def test_bias_falls_with_the_order_of_the_stencil(stencil, sizes):
     assert slope == pytest.approx(stencil.order, abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_quadratic_circuit_has_no_bias_at_any_strength():
     task = problem(six_oscillators().compile())
     exact, strong = BPTT().gradient(task), RHEL(10.0).gradient(task)

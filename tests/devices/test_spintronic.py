@@ -470,6 +470,7 @@ def gyrating():
     return run, reverse(run)
 
 
+@pytest.mark.slow
 def test_coupled_pillars_follow_thiele_with_the_square_of_the_step(gyrating):
     run, _ = gyrating
     rough, fine = from_start(2, Leapfrog()), from_start(1, Leapfrog())

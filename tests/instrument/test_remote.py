@@ -276,6 +276,7 @@ def small(tmp_path_factory):
         yield file, server.address
 
 
+@pytest.mark.slow
 def test_commands_take_an_address(call, small):
     file, where = small
     few = ["--steps", "2", "--json"]

@@ -46,6 +46,7 @@ def equal(a, b):
     return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
+@pytest.mark.slow
 def test_both_methods_train_alike_from_one_start(model, parts):
     """Linear units in single precision: the losses of twelve moves differ by round-off."""
     ours, theirs = (SMALLEST.fitting(compared=True).run(model, parts, m) for m in (EchoChaining(), ThroughTime()))

@@ -238,6 +238,7 @@ def test_strengths_on_a_coarse_bench_are_found_from_any_guess(design, guess):
     assert recurrent_cosines(ours, theirs)[0] > 0.98
 
 
+@pytest.mark.slow
 def test_parameters_stay_within_the_limits_of_a_bench(design):
     model = HSSM(2, 3, 4, (BenchCircuit(design, EmulatedBench(design)),))
     start = model.start(0, np.float64)

@@ -322,6 +322,7 @@ def test_a_point_that_is_refused_spoils_no_other(netlist, monkeypatch):
 STEPS, REQUIRED = 60, 0.95
 
 
+@pytest.mark.slow
 def test_a_budget_holds_and_no_more(netlist, call, tmp_path):
     """From the command line to files; then every limit, and one step beyond, by sweep and by learners of their own."""
     small = netlist.replace(clock=Clock(None, STEPS), settings={"task": {"spread": 0.1}})

@@ -15,6 +15,7 @@ def test_fifty_thousand_steps_train_within_four_gigabytes():
         assert rows[units, "rhel"].temporary_bytes < rows[units, "bptt"].temporary_bytes
 
 
+@pytest.mark.slow
 def test_a_short_case():
     row = memory.measure("linear", "rhel", 200)
     assert row.peak_bytes > row.temporary_bytes > 0

@@ -101,6 +101,7 @@ def test_which_terms_survive_in_a_linear_circuit(theory):
     assert np.linalg.norm(theory["pass"] - theory["of"]) > 0.5 * size
 
 
+@pytest.mark.slow
 def test_bench_measures_what_is_derived(rig, theory, still):
     """In units of the thermal gradient: replayed 1, crossed 0, hold in between."""
     hold = theory["pass"] + theory["echo"]
