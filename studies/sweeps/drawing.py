@@ -72,10 +72,9 @@ class Scale:
 
 def short_text(distance: float) -> str:
     """The same in few characters, for cells of maps: 0.9993, later 1−2e-7."""
-    text = cosine_text(distance)
-    if len(text) <= len("0.9999"):
-        return text
     exponent = int(np.floor(np.log10(distance) + 1e-9))
+    if exponent >= -4:
+        return cosine_text(distance)
     steps = int(np.ceil(distance / 10.0**exponent - 1e-6))
     return f"1−{1 if steps == 10 else steps}e{exponent + (steps == 10)}"
 

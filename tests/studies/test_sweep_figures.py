@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.collections import LineCollection, QuadMesh
 
 from devices import ArgumentError
-from studies.sweeps.drawing import cosine_text
+from studies.sweeps.drawing import cosine_text, edges, in_cells, short_text
 from studies.sweeps.figures import BEST, MOST_CELLS, fit_u, heat, lines, overview, pareto, u_curve
 from studies.sweeps.reading import front, number_text, read, words
 from tests.studies.sweep_data import BIAS, BITS, GAMMA, GAMMAS, NOISE, SEED, grid, noise_of, sampled
@@ -414,3 +414,23 @@ def test_words_and_numbers():
     distances = (1.0, 0.55, 0.1, 0.0123, 0.01, 7.1e-5, 2.1e-7, 1e-9)
     shown = ["0", "0.45", "0.9", "0.98", "0.99", "0.99992", "1−3·10⁻⁷", "1−10⁻⁹"]  # never rounded up
     assert [cosine_text(d) for d in distances] == shown
+
+
+def test_cells_of_uneven_axes_are_equally_large():
+    axes = {"profile.echo.gain": [0.7, 0.997, 1.003, 1.3], "learning.gamma": [1.0, 10.0, 100.0]}
+    dims = tuple(axes)
+    values = xr.DataArray(1 - np.geomspace(1e-7, 1e-1, 12).reshape(4, 3), dims=dims, attrs={"units": "1"})
+    points = read(xr.Dataset({"cosine": values}, {k: (k, v) for k, v in axes.items()}))
+    gain, gamma = (in_cells(points.axes[name]) for name in dims)
+    assert (gain.scale, gamma.scale) == ("index", "log")
+    assert list(edges(gain)) == [-0.5, 0.5, 1.5, 2.5, 3.5]
+    assert gain.texts == ["0.7", "0.997", "1.003", "1.3"]  # 1 would be told of what is not 1
+
+
+@pytest.mark.parametrize(
+    ("distance", "text"),
+    [(0.31, "0.69"), (7e-4, "0.9993"), (2.1e-5, "1−3e-5"), (1e-5, "1−1e-5"), (2e-7, "1−2e-7"), (9.6e-8, "1−1e-7")],
+)
+def test_cosines_in_few_characters(distance, text):
+    assert short_text(distance) == text
+    assert len(text) <= 6
