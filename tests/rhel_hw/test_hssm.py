@@ -106,8 +106,9 @@ def test_dropout_drops_its_share_and_depends_on_the_key_alone():
     assert np.array_equal(*again)
 
 
-@pytest.mark.parametrize("kind", [pytest.param(LinearRow, marks=pytest.mark.slow), NonlinearRow])
-@pytest.mark.parametrize("scale", [pytest.param(1.0, marks=pytest.mark.slow), 1e-4])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [LinearRow, NonlinearRow])
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
 def test_automatic_strengths_suit_single_precision(kind, scale):
     """Whatever the size of the gradient that comes in, as from larger batches and longer series."""
     model, batch = HSSM(2, 3, 16, (kind(16),) * 3, dropout=0.0), batch_of(2, dtype=np.float32)

@@ -170,6 +170,7 @@ def made_up_for(netlist, quality):
     return found, rate * 300 * design.step_s
 
 
+@pytest.mark.slow
 def test_loss_that_is_made_up_for():
     """Where both quadratures of a linear circuit decay alike, to (Γδ)²: momenta are read at the ends of steps, where
     half a step's loss has passed or is yet to come. Friction leaves a part of the order Γ/ω."""
@@ -279,6 +280,7 @@ def test_saturation(linear):
     assert any(n.startswith("state.") for n in fixed.run(Shot(STEPS, linear.lesson.drive)).clipped)
 
 
+@pytest.mark.slow
 def test_substeps():
     """A continuous device has more steps than samples, whose sum is a quadrature: E ∝ step²."""
     span, counts, found = 16.0, (192, 384), []

@@ -64,6 +64,7 @@ def test_only_linear_units_by_leapfrog_are_cut_into_blocks():
     assert not parallel.pays_echo(LinearUnits(64), Leapfrog(), long, 64)
 
 
+@pytest.mark.slow
 @pytest.mark.speed
 def test_blocks_are_used_only_where_they_are_faster():
     from studies.benchmarks import scan

@@ -89,7 +89,10 @@ def assert_as_counted(found, bench, measured):
 
 
 @pytest.mark.parametrize("protocol", [Hold(), Reprepare()])
-@pytest.mark.parametrize("stencil", [Centred(), OneSided(), Richardson()])
+@pytest.mark.parametrize(
+    "stencil",
+    [Centred(), pytest.param(OneSided(), marks=pytest.mark.slow), pytest.param(Richardson(), marks=pytest.mark.slow)],
+)
 def test_passes_and_seconds_are_those_of_the_bench(design, lesson, protocol, stencil):
     used = coded(echo__latency=0.4 * design.step_s)
     learner, bench = EchoLearner(stencil=stencil, protocol=protocol), Counting(design, used)

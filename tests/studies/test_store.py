@@ -479,6 +479,7 @@ def same(folder, layout):
     return len(found) > 1 and all(f == good for f in found)
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_it_goes_on_to_the_same_bytes(tmp_path, apart):
     assert apart(kill_everywhere, tmp_path, 5, 23) >= 5
     assert same(tmp_path, grid(3))

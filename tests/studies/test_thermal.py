@@ -80,6 +80,7 @@ def by_covariances(rig):
     return np.array([(losses_of(1 + m) - losses_of(1 - m)) / 2e-4 for m in moves]).T
 
 
+@pytest.mark.slow
 def test_target_is_the_gradient_of_the_expected_loss(rig, theory):
     cold, warm = by_covariances(rig)
     unit = np.linalg.norm(cold) / np.linalg.norm(theory["noiseless"])  # of the loss
