@@ -81,8 +81,8 @@ def fit_u(x: ArrayLike, error: ArrayLike, order: float = 2) -> UFit:
         ends = fit(places[[0, -1]])
         rises = ends >= RISE * (fit.error or np.min(ends))
         # A minimum at an end of the range is a guess about what was not measured.
-        still_left = left and bool(rises[0]) and (fit.best is None or fit.best > places[0])
-        still_right = right and bool(rises[1]) and (fit.best is None or fit.best < places[-1])
+        still_left = left and bool(rises[0]) and (fit.best is None or bool(fit.best > places[0]))
+        still_right = right and bool(rises[1]) and (fit.best is None or bool(fit.best < places[-1]))
         if (still_left, still_right) == (left, right):
             return fit
         left, right = still_left, still_right

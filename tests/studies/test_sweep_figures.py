@@ -434,3 +434,12 @@ def test_cells_of_uneven_axes_are_equally_large():
 def test_cosines_in_few_characters(distance, text):
     assert short_text(distance) == text
     assert len(text) <= 6
+
+
+def test_a_fit_may_change_its_mind_about_a_branch():
+    """Errors of a circuit whose echoes break off at the last strength: the first fit has an optimum beyond it."""
+    strengths = np.geomspace(1, 1e5, 11)
+    errors = np.array([0.49, 0.56, 0.31, 0.15, 0.058, 0.0095, 0.0018, 0.00095, 0.00044, 0.00019, 0.49])
+    fit = fit_u(np.repeat(strengths, 5), np.repeat(errors, 5), 2)
+    assert fit.best is None or strengths[0] < fit.best < strengths[-1]
+    assert np.all(np.isfinite(fit(strengths)))
