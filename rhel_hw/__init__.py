@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rhel_hw.instrument.remote import RemoteBench
     from rhel_hw.integrators import Integrator, Leapfrog, Yoshida4, Yoshida6
     from rhel_hw.layers import Echoes
-    from rhel_hw.learner import Correction, EchoLearner, Measured, OnBench
+    from rhel_hw.learner import EchoLearner, Measured, OnBench
     from rhel_hw.lessons import Lesson
     from rhel_hw.losses import FinalMSE, Loss, PooledCrossEntropy, TrajectoryMSE, targets_of
     from rhel_hw.nudging import Recorded, SelfConsistent
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rhel_hw.recurrences import Circuit, LinearRow, NonlinearRow
     from rhel_hw.replay import RecordingBench, ReplayBench
     from rhel_hw.rhel import RHEL
+    from rhel_hw.session import Correction
     from rhel_hw.simulation import (
         Audit,
         Keep,
@@ -67,7 +68,7 @@ __getattr__ = lazy(
         "rhel_hw.instrument.remote": ("RemoteBench",),
         "rhel_hw.integrators": ("Integrator", "Leapfrog", "Yoshida4", "Yoshida6"),
         "rhel_hw.layers": ("Echoes",),
-        "rhel_hw.learner": ("Correction", "EchoLearner", "Measured", "OnBench"),
+        "rhel_hw.learner": ("EchoLearner", "Measured", "OnBench"),
         "rhel_hw.lessons": ("Lesson",),
         "rhel_hw.losses": ("FinalMSE", "Loss", "PooledCrossEntropy", "TrajectoryMSE", "targets_of"),
         "rhel_hw.nudging": ("Recorded", "SelfConsistent"),
@@ -78,6 +79,7 @@ __getattr__ = lazy(
         "rhel_hw.recurrences": ("Circuit", "LinearRow", "NonlinearRow"),
         "rhel_hw.replay": ("RecordingBench", "ReplayBench"),
         "rhel_hw.rhel": ("RHEL",),
+        "rhel_hw.session": ("Correction",),
         "devices": ("DivergedError",),
         "rhel_hw.simulation": (
             "Audit",

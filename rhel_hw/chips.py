@@ -278,11 +278,12 @@ class Chips:
             other = design.assembly
             if other.units != first.units or not np.array_equal(other.factors, first.factors):
                 raise ProfileError("dynamics", "must be one for all chips here: their losses change the units")
-        return {
-            k: found[:, 0] if found.shape[1] == 1 else found
-            for k in first.theta
-            for found in [self.of_chips(lambda p, k=k: designs[p.fabrication, p.dynamics].assembly.theta[k])]  # type: ignore[misc]
-        }
+
+        def values(key: str) -> Table:
+            found = self.of_chips(lambda p: designs[p.fabrication, p.dynamics].assembly.theta[key])
+            return found[:, 0] if found.shape[1] == 1 else found
+
+        return {key: values(key) for key in first.theta}
 
     @cached_property
     def _by_name(self) -> dict[str, int]:

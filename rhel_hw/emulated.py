@@ -256,7 +256,7 @@ class EmulatedBench:
     @cached_property
     def _words(self) -> Words:
         """Keys of the chips' noise."""
-        found: Words = _words(self.seed, np.array(self._chips.numbers))
+        found: Words = _words_of(self.seed, np.array(self._chips.numbers))
         return found
 
     @cached_property
@@ -438,7 +438,7 @@ class EmulatedBench:
 
 
 @jax.jit
-def _words(seed: Array, chips: Array) -> Words:
+def _words_of(seed: Array, chips: Array) -> Words:
     key = jax.random.key(seed)
     return words(jax.vmap(lambda chip: jax.random.fold_in(key, chip))(chips))
 

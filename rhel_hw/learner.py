@@ -14,27 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circuits import Design
-from devices import ArgumentError, refuse_unless_positive
+from devices import ArgumentError
 from rhel_hw.bench import Bench, Limits
 from rhel_hw.choices import Choices
 from rhel_hw.lessons import Lesson
-from rhel_hw.session import Session, refuse_another
+from rhel_hw.session import Correction, Session, refuse_another
 from rhel_hw.training import Found
 
 Array = Any
 Theta = Mapping[str, Array]
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Correction:
-    """What calibration knows of a readout channel: true = (read − offset)/gain."""
-
-    gain: float = 1.0
-    offset: float = 0.0
-
-    def __post_init__(self) -> None:
-        refuse_unless_positive(gain=self.gain)
 
 
 @dataclass(frozen=True, eq=False)

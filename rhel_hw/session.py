@@ -18,7 +18,7 @@ from scipy.interpolate import CubicSpline
 from circuits import Design
 from circuits.operators import lanes
 from circuits.state import encode
-from devices import ArgumentError, DivergedError
+from devices import ArgumentError, DivergedError, refuse_unless_positive
 from rhel_hw.bench import Bench, Description, Kind, Record, Shot
 from rhel_hw.choices import PILOTS, next_strength
 from rhel_hw.credit import Samples, credit, input_slopes
@@ -57,6 +57,17 @@ def refuse_another(bench: Description, design: Design) -> None:
                 f"Argument `bench` must have the design that is learnt, but {bench.design!r} on it has {what} that "
                 f"{netlist.name!r} has not: {', '.join(sorted(theirs - ours)[:4])}"
             )
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What calibration knows of a readout channel: true = (read − offset)/gain."""
+
+    gain: float = 1.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        refuse_unless_positive(gain=self.gain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,11 +252,8 @@ class Session:
         found = record.stacked(channels)
         corrections = self.learner.corrections
         if any(name in corrections for name in channels):
-            known = [corrections.get(name) for name in channels]
-            offsets, gains = (
-                np.array([default if k is None else getattr(k, what) for k in known])[:, None, None]
-                for what, default in (("offset", 0.0), ("gain", 1.0))
-            )
+            known = [corrections.get(name, Correction()) for name in channels]
+            offsets, gains = np.array([(k.offset, k.gain) for k in known]).T[:, :, None, None]
             found = (found - offsets) / gains
         if len(found) == count:
             return found

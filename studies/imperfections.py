@@ -73,17 +73,20 @@ def run_study(name: str, size: Size, out: Path, report: Report | None = None) ->
     """Compute, draw and sum up a study on every family; what is in the folder already is not computed again."""
     study, found = STUDIES[name], {}
     for place, design in enumerate(FAMILIES):
-        netlist = Netlist.load(design)
-        netlist = netlist.replace(
-            clock=Clock(netlist.clock.step, size.steps),
-            settings={"task": {**netlist.settings.get("task", {}), "batch": 1}, "learning": {"epsilon": 0.01}},
-        )
-        if "drive" in netlist.settings["task"] and netlist.settings["task"]["drive"] == "own":
-            netlist = netlist.replace(settings={**netlist.settings, "task": {"spread": 0.1}})
-        result = study.results(netlist, size, folder(out) / f"{name}-{design}.zarr", _part(report, place))
+        kept = folder(out) / f"{name}-{design}.zarr"
+        result = study.results(prepared(design, size), size, kept, _part(report, place))
         path = _saved(study.figure(result), out / f"{name}-{design}.png")
         found[design] = {"family": FAMILIES[design], "verdict": study.verdict(result), "files": [str(path)]}
     return found
+
+
+def prepared(design: str, size: Size) -> Netlist:
+    """A design with so many steps, one stimulus and a small ε."""
+    netlist = Netlist.load(design)
+    task = {**netlist.settings.get("task", {}), "batch": 1}
+    task = {"spread": 0.1} if task.get("drive") == "own" else task
+    clock = Clock(netlist.clock.step, size.steps)
+    return netlist.replace(clock=clock, settings={"task": task, "learning": {"epsilon": 0.01}})
 
 
 def _saved(figure: Figure, path: Path) -> Path:

@@ -131,8 +131,9 @@ class RemoteBench:
         for kind in Kind:
             names = tuple(name for name in told if clock.channels[name].kind is kind)
             if names:
-                count, *rest = told[names[0]]["shape"]
-                block = blocks[names] = self._numbers(f"FETC:BLOC? {','.join(map(quoted, names))}", count, names, rest)
+                count, *lanes = told[names[0]]["shape"]
+                asked = f"FETC:BLOC? {','.join(map(quoted, names))}"
+                block = blocks[names] = self._numbers(asked, (count, len(names), *lanes))
                 samples |= {name: block[:, i] for i, name in enumerate(names)}
                 times |= dict.fromkeys(names, sample_times(kind, count, every, step))
         return Record(
@@ -143,8 +144,7 @@ class RemoteBench:
             blocks,
         )
 
-    def _numbers(self, query: str, count: int, names: tuple[str, ...], rest: list[int]) -> Samples:
-        shape = (count, len(names), *rest)
+    def _numbers(self, query: str, shape: tuple[int, ...]) -> Samples:
         data = self._block(query)
         if 8 * math.prod(shape) != len(data):
             raise self._lost(f"a record of {8 * math.prod(shape)} bytes came with {len(data)}")

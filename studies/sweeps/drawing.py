@@ -47,7 +47,7 @@ class Scale:
         return np.maximum(1 - np.asarray(values), FLOOR) if self.nines else np.asarray(values)
 
     def text(self, drawn: float) -> str:
-        """What a drawn number stands for."""
+        """What a drawn number stands for, in few characters."""
         return short_text(drawn) if self.nines else number_text(drawn, 2 if self.log else 3)
 
     def apply(self, axis: Axes) -> None:
@@ -70,24 +70,35 @@ class Scale:
         return (self.outcome.better != "lower") != self.nines
 
 
-def short_text(distance: float) -> str:
-    """The same in few characters, for cells of maps: 0.9993, later 1−2e-7."""
-    exponent = int(np.floor(np.log10(distance) + 1e-9))
-    if exponent >= -4:
-        return cosine_text(distance)
-    steps = int(np.ceil(distance / 10.0**exponent - 1e-6))
-    return f"1−{1 if steps == 10 else steps}e{exponent + (steps == 10)}"
-
-
 def cosine_text(distance: float) -> str:
     """A cosine by its distance from one, with as many nines as it has, never rounded up: 0.9993, later 1−2·10⁻⁷."""
-    exponent = int(np.floor(np.log10(distance) + 1e-9))
-    if exponent >= -5:
-        decimals = max(2, -exponent)
-        return number_text(np.floor((1 - distance) * 10**decimals + 1e-6) / 10**decimals, 6)
+    steps, exponent = _leading(distance)
+    if _nines(distance) <= 5:
+        return _decimal(distance)
+    return f"1−{f'{steps}·' if steps > 1 else ''}10{str(exponent).translate(_SUPERSCRIPTS)}"
+
+
+def short_text(distance: float) -> str:
+    """The same in at most six characters, for cells of maps: 0.9993, later 1−2e-7."""
+    steps, exponent = _leading(distance)
+    return _decimal(distance) if _nines(distance) <= 4 else f"1−{steps}e{exponent}"
+
+
+def _nines(distance: float) -> int:
+    """How many decimals a cosine needs."""
+    return -int(np.floor(np.log10(distance) + 1e-9))
+
+
+def _decimal(distance: float) -> str:
+    digits = 10 ** max(2, _nines(distance))
+    return number_text(np.floor((1 - distance) * digits + 1e-6) / digits, 6)
+
+
+def _leading(distance: float) -> tuple[int, int]:
+    """The first digit of a distance, rounded up, and its power of ten."""
+    exponent = -_nines(distance)
     steps = int(np.ceil(distance / 10.0**exponent - 1e-6))
-    factor, exponent = (f"{steps}·", exponent) if 1 < steps < 10 else ("", exponent + (steps == 10))
-    return f"1−{factor}10{str(exponent).translate(_SUPERSCRIPTS)}"
+    return (1, exponent + 1) if steps == 10 else (steps, exponent)
 
 
 def places(axis: Axis) -> Numbers:

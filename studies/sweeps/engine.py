@@ -40,10 +40,10 @@ Report = Callable[[int, int], None]
 
 MEMORY = 2 << 30
 """Bytes that the lanes of all chunks under way may take, by default."""
-BEST = 1 << 29
-"""Bytes of a chunk that is fastest: less is all overhead, more falls out of the caches."""
-FEWEST, MOST = 100, 2000
-"""Lanes of a chunk whatever that says, as far as they fit."""
+GOOD_BYTES = 1 << 29
+"""Of a chunk: smaller ones are mostly overhead, larger ones no faster."""
+FEWEST_LANES, MOST_LANES = 100, 2000
+"""Of a chunk, whatever that says, as far as they fit."""
 PATIENCE = "10s"
 """How long a scheduler may take to answer."""
 LARGEST = 0.9
@@ -323,7 +323,7 @@ def compute(number: int, job: Job) -> int:
 
 def _lanes(netlist: Netlist, sweep: Sweep, memory: int, workers: int, out: Path | None) -> int:
     """How many points fit, or as many as a store there has been made with, if those fit."""
-    job = Job.of(netlist, sweep, MOST, out)
+    job = Job.of(netlist, sweep, MOST_LANES, out)
     plan = _plan(job.design, job.sweep)
     largest = max(lane_bytes(group) for group in plan.groups)
     fit = int(LARGEST * memory / (workers * largest))
@@ -332,7 +332,7 @@ def _lanes(netlist: Netlist, sweep: Sweep, memory: int, workers: int, out: Path 
             f"Argument `memory` must be at least {workers * largest / LARGEST:.3g} bytes for this design, but is "
             f"{memory}: use fewer steps, stimuli or shots, or fewer workers"
         )
-    fit = min(fit, max(BEST // largest, FEWEST), MOST)
+    fit = min(fit, max(GOOD_BYTES // largest, FEWEST_LANES), MOST_LANES)
     known = None if out is None else _told_lanes(out)
     return known if known is not None and known <= fit else fit
 

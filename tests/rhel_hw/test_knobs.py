@@ -15,9 +15,10 @@ from devices import ArgumentError
 from rhel_hw import Keep, reverse, simulate_design
 from rhel_hw.bench import Shot
 from rhel_hw.converters import BOW
-from rhel_hw.learner import Correction, EchoLearner
+from rhel_hw.learner import EchoLearner
 from rhel_hw.operations import Centred, OneSided, Richardson
 from rhel_hw.profile import settings
+from rhel_hw.session import Correction
 from tests.rhel_hw.knobs import (
     CHIPS,
     STEPS,

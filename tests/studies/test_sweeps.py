@@ -246,7 +246,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 from circuits import Netlist
 from studies.sweeps import Sweep, run, engine
-engine.MOST = 2
+engine.MOST_LANES = 2
 netlist = Netlist.load(sys.argv[1])
 run(netlist, Sweep({axes}), sys.argv[2], report=lambda done, total: print(done, total, flush=True))
 """
@@ -326,7 +326,7 @@ def test_memory_is_bounded_by_refusal(netlist, tmp_path):
 def test_a_cluster_gives_the_same_bits_though_a_worker_is_killed(whole, monkeypatch):
     """Two worker processes; one is killed while it computes, and its chunks are computed by the other."""
     distributed = pytest.importorskip("distributed", reason="pip install 'rhel-hw[cluster]'")
-    monkeypatch.setattr(engine, "MOST", 2)
+    monkeypatch.setattr(engine, "MOST_LANES", 2)
     folder = whole / "cluster"
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
