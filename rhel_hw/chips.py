@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from circuits import Design
 from circuits.assemble import Entry
 from circuits.linear import stiffness_matrix
-from devices import ELECTRICAL, MECHANICAL, BilinearCoupler, Damper, Element, EvanescentCoupler, Resistor, nearest
+from devices import BilinearCoupler, Element, EvanescentCoupler, nearest
 from rhel_hw.bench import Limits
+from rhel_hw.lossy import lossy_elements
 from rhel_hw.profile import Dynamics, Fabrication, Profile, ProfileError
 
 Table = NDArray[np.float64]
@@ -53,90 +54,10 @@ def _made(design: Design, profile: Profile) -> Design:
         if name not in elements:
             raise ProfileError("fabrication.dead", f"must name elements, but has {name!r}{nearest(name, elements)}")
         del elements[name]
-    rate = _typical_rate(design)
-    for name, setting in (
-        ("quality", dynamics.quality),
-        ("damping", dynamics.damping),
-        ("linewidth", dynamics.linewidth),
-    ):
-        for part, value in _by_element(f"dynamics.{name}", setting, elements):
-            elements |= {e.name: e for e in _lossy(f"dynamics.{name}", part, name, value, rate, netlist.ground)}
+    elements = lossy_elements(design, elements, dynamics)
     if profile.fabrication.parasitic > 0:
         elements |= {e.name: e for e in _strays(design)}
     return netlist.replace(elements=tuple(elements.values())).compile(step=design.step_s, steps=design.steps)
-
-
-def _typical_rate(design: Design) -> float:
-    """Geometric mean of the angular frequencies."""
-    rates = 2 * np.pi * np.abs(design.frequencies_hz)
-    rates = rates[rates > 1e-6 * rates.max()]
-    return float(np.exp(np.mean(np.log(rates))))
-
-
-def _by_element(path: str, setting: Any, elements: Mapping[str, Element]) -> Iterator[tuple[Element, float]]:
-    """Elements that a setting means, with its value: tables name elements or types, a number means all that can."""
-    if isinstance(setting, tuple):
-        known = {*elements, *(e.type for e in elements.values())}
-        for name, _ in setting:
-            if name not in known:
-                raise ProfileError(path, f"must name elements or types, but has {name!r}{nearest(name, known)}")
-        # The name of an element counts more than that of its type.
-        table = dict(setting)
-        for part in list(elements.values()):
-            if part.name in table or part.type in table:
-                yield part, table[part.name if part.name in table else part.type]
-    elif 0 < setting < np.inf:
-        fits: Any = {
-            "dynamics.quality": lambda e: e.inertia is not None or e.body,
-            "dynamics.damping": lambda e: "damping" in e.parameters and e.body,
-            "dynamics.linewidth": lambda e: "intrinsic_q" in e.parameters,
-        }[path]
-        found = [e for e in elements.values() if fits(e)]
-        if not found:
-            raise ProfileError(path, "must be left out: the design has no element that it could apply to")
-        for part in found:
-            yield part, setting
-
-
-def _lossy(path: str, part: Element, what: str, value: float, rate: float, ground: str) -> Iterator[Element]:
-    """The element with loss, or a loss beside it."""
-    if what == "linewidth" or (what == "quality" and "intrinsic_q" in part.parameters):
-        if "intrinsic_q" not in part.parameters:
-            raise ProfileError(path, f"must name optical resonators, but {part.name} is a {part.type}")
-        light = part.carrier_rate(part.numbers)  # type: ignore[attr-defined]
-        yield _with(part, intrinsic_q=value if what == "quality" else light / (2 * np.pi * value))
-    elif what == "damping" or part.body:
-        if not part.body or "damping" not in part.parameters:
-            raise ProfileError(path, f"must name magnets, but {part.name} is a {part.type}")
-        yield _with(part, damping=value if what == "damping" else _damping_for(part, value))
-    else:
-        if part.domain not in (ELECTRICAL, MECHANICAL) or (part.inertia is None and part.stiffness is None):
-            raise ProfileError(path, f"must name elements with inertia or stiffness, but {part.name} is a {part.type}")
-        numbers = part.numbers
-        # A reactance loses 1/Q of its energy per radian.
-        if part.inertia is not None:
-            conductance = rate * float(part.inertia(numbers)) / value
-        else:
-            conductance = float(part.stiffness(numbers)[0]) / (rate * value)
-        ends = (*part.nodes, ground)[:2]
-        loss: type[Any] = Resistor if part.domain is ELECTRICAL else Damper
-        yield loss(f"loss/{part.name}", *ends, 1 / conductance if loss is Resistor else conductance)
-        yield part
-
-
-def _with(part: Element, **changes: Any) -> Element:
-    return replace(part, **changes)  # whatever parameters its kind has
-
-
-def _damping_for(part: Element, quality: float) -> float:
-    """Damping constant of a magnet with this quality factor by itself."""
-    numbers = _with(part, damping=1.0).numbers
-    if part.decay is not None:
-        amplitude, frequency = part.decay(numbers)
-        return float(frequency / (2 * amplitude * quality))
-    mobility = float(part.mobility(numbers)[0])
-    frequency = np.sqrt(float(part.stiffness(numbers)[0]) * mobility)
-    return float(frequency / (quality * part.conductance(numbers) * mobility))
 
 
 def _strays(design: Design) -> Iterator[Element]:
