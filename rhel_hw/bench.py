@@ -92,6 +92,10 @@ class Description:
     """Largest magnitudes that drives can play, in SI, as ``"drive.u0"``; what has no range is not there."""
     learning: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a learner that its maker recommends, as section ``[learning]`` of a design file has them."""
+    trims: bool = False
+    """Whether the turn of an echo can be trimmed, node by node."""
+    amplifies: bool = False
+    """Whether losses can be turned into gains during an echo."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, for files and wires."""
@@ -126,6 +130,13 @@ class Shot:
     """Whether the second half of the runs are partners of the first half, which may be read as sum and difference."""
     channels: Sequence[str] | None = None
     """Which are read; None: all that are wired."""
+    trim: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """Settings of what makes the echo, by node: an angle in rad and a factor, one each or one for every chip. After the
+    turn (q, p) of that node is rotated by the angle, in the sense of the profile's ``echo.angle``, then its momentum
+    multiplied by the factor, or both quadratures if the echo is parametric. An error (a, g) of the turn is undone by
+    (−a, 1/g)."""
+    amplify: bool = False
+    """Whether the echo gains at every rate at which the device otherwise loses."""
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
@@ -142,6 +153,10 @@ class Shot:
             object.__setattr__(self, "start", plain)
         for name in ("drive", "nudge"):
             object.__setattr__(self, name, self._waveforms(name))
+        object.__setattr__(self, "trim", self._trim())
+        for name, given in (("trim", bool(self.trim)), ("amplify", self.amplify)):
+            if given and not self.echo:
+                raise ArgumentError(f"Argument `{name}` must be left out of a pass that is no echo")
         if self.channels is not None:
             if isinstance(self.channels, str):
                 raise ArgumentError(f"Argument `channels` must be several names, but is {self.channels!r}")
@@ -155,6 +170,22 @@ class Shot:
         if not isinstance(given, Mapping):
             raise ArgumentError(f"Argument `{name}` must map names to arrays, but is {type(given).__name__}")
         return {key: _waveform(f"{name}.{key}", wave, self.steps) for key, wave in given.items()}
+
+    def _trim(self) -> dict[str, tuple[Samples, Samples]]:
+        """Angles and factors by node, (1,) or (chips,) each."""
+        if not isinstance(self.trim, Mapping):
+            raise ArgumentError(f"Argument `trim` must map nodes to pairs, but is {type(self.trim).__name__}")
+        found = {}
+        for node, pair in self.trim.items():
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise ArgumentError(f"Argument `trim.{node}` must be a pair of an angle and a factor, but is {pair!r}")
+            angle, factor = (_setting(f"trim.{node}", x) for x in pair)
+            if not np.all(factor > 0):
+                raise ArgumentError(
+                    f"Argument `trim.{node}` must have factors greater than 0, but has {factor.min():g}"
+                )
+            found[node] = angle, factor
+        return found
 
     @property
     def runs(self) -> int:
@@ -179,6 +210,17 @@ def _waveform(name: str, wave: Any, steps: int) -> Samples:
     if not np.all(np.isfinite(array)):
         raise ArgumentError(f"Argument `{name}` must be finite, but holds NaN or infinity")
     return array.reshape(*array.shape, *(1,) * (3 - array.ndim))
+
+
+def _setting(name: str, value: Any) -> Samples:
+    """(1,) or (chips,) of a number, or of one for every chip."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu" or array.ndim > 1 or not array.size:
+        raise ArgumentError(f"Argument `{name}` must hold numbers, one or one for every chip, but has {value!r}")
+    array = np.atleast_1d(array).astype(np.float64)
+    if not np.all(np.isfinite(array)):
+        raise ArgumentError(f"Argument `{name}` must be finite, but holds NaN or infinity")
+    return array
 
 
 def sample_times(kind: Kind, count: int, every: int, step_s: float) -> Samples:
@@ -244,3 +286,19 @@ def refuse_unknown(what: str, given: Mapping[str, Any], known: Mapping[str, Any]
     for name in given:
         if name not in known:
             raise ArgumentError(f"Argument `{what}` must name what there is, but has {name!r}{nearest(name, known)}")
+
+
+def refuse_unable(shot: Shot, bench: Description) -> None:
+    """Refuse what a bench cannot do, or has not the nodes or chips for."""
+    if shot.amplify and not bench.amplifies:
+        raise ArgumentError("Argument `amplify` must be False: this bench cannot turn its losses into gains")
+    if shot.trim and not bench.trims:
+        raise ArgumentError("Argument `trim` must be left out: the turn of this bench cannot be trimmed")
+    refuse_unknown("trim", shot.trim, dict.fromkeys(bench.nodes))
+    for node, pair in shot.trim.items():
+        for values in pair:
+            if len(values) not in (1, bench.chips):
+                raise ArgumentError(
+                    f"Argument `trim.{node}` must have one value, or one for each of {bench.chips} chips, but has "
+                    f"{len(values)}"
+                )

@@ -139,7 +139,8 @@ class Chips:
         lanes = self.count if relative is None else relative.shape[1]
         theta = {k: np.array(v, float) for k, v in self._made_of.items()}
         varied = relative is not None or self._strays or any(np.ndim(v) for v in resolved.values())
-        varied = varied or len(self.of_chips(lambda p: p.dynamics.temperature)) > 1  # which meets them in the bath
+        for knob in (lambda p: p.dynamics.temperature, lambda p: p.echo.pump_error):  # which meet them in the bath
+            varied = varied or len(self.of_chips(knob)) > 1
         if varied or any(v.ndim == 2 for v in theta.values()):
             repeats = lanes // self.count
             theta = {

@@ -77,6 +77,7 @@ def credit(
     step: float,
     coefficients: Array,
     weights: Array | None = None,
+    halves: Array | None = None,
 ) -> dict[str, Array]:
     """Σ coefficient·∂h/∂θ over steps and runs, by parameter: (count, chips), or (count,) if theta is the same for all.
 
@@ -91,6 +92,8 @@ def credit(
         step: length of a step, dimensionless.
         coefficients: (runs, chips) or (runs, 1).
         weights: of the steps, (steps, chips) or (steps, 1); one by default.
+        halves: by what momenta grow in the gain at either end of a step, (n, chips) or (n, 1), if there is any: the
+            energy is that between the two.
     """
     theta, samples = dict(theta), Samples(*(jnp.asarray(x) for x in samples))
     live = jnp.ones((len(samples.nudges), 1)) if weights is None else jnp.asarray(weights)
@@ -99,7 +102,7 @@ def credit(
     for begin in range(0, len(samples.nudges), rows):
         total = _program()(
             total, energy, operation, energy.moved_by(keys), targets, view, rows, theta, samples, begin, step,
-            coefficients, live,
+            coefficients, live, halves,
         )  # fmt: skip
     assert total is not None  # there is at least one step
     by_theta = to_parameters(energy, operation, theta, total)
@@ -107,21 +110,25 @@ def credit(
 
 
 def input_slopes(
-    energy: Energy, operation: Operation, theta: Theta, targets: Reader, view: View, samples: Samples, step: float
-) -> NDArray[np.float64]:
+    energy: Energy, operation: Operation, theta: Theta, targets: Reader, view: View, samples: Samples, step: float,
+    halves: Array | None = None,
+) -> NDArray[np.float64]:  # fmt: skip
     """∂h/∂u at every step of every run of one chip, in the order of the samples: (steps, m, runs)."""
     samples = Samples(*(jnp.asarray(x) for x in samples))
     found = np.zeros((len(samples.nudges), samples.inputs.shape[1], samples.nudges.shape[2]))
     rows = _rows(energy, samples)
     for begin in range(0, len(found), rows):
         first = min(begin, len(found) - rows)
-        found[first : first + rows] = _slopes(energy, operation, targets, view, rows, dict(theta), samples, first, step)
+        found[first : first + rows] = _slopes(
+            energy, operation, targets, view, rows, dict(theta), samples, first, step, halves
+        )
     return found
 
 
 def _added(
     total: Theta | None, energy: Energy, operation: Operation, wanted: tuple[str, ...], targets: Reader, view: View,
     rows: int, theta: Theta, samples: Samples, begin: Array, step: Array, coefficients: Array, live: Array,
+    halves: Array | None,
 ) -> dict[str, Array]:  # fmt: skip
     """Derivatives of the weighted energy of some steps by the wanted weights, (count, chips or 1), added to others."""
     theta = _conjugated(energy, operation, theta)
@@ -129,7 +136,7 @@ def _added(
     first = jnp.minimum(begin, len(live) - rows)  # the last piece begins earlier; what was counted counts nothing
     own = jax.lax.dynamic_slice_in_dim(live, first, rows)
     own = jnp.where((first + jnp.arange(rows) >= begin)[:, None], own, 0.0)
-    energies, u = _energies(energy, operation, targets, view, theta, _piece(samples, first, rows), step)
+    energies, u = _energies(energy, operation, targets, view, theta, _piece(samples, first, rows), step, halves)
     slopes = jax.grad(lambda weights: jnp.sum(own[:, None] * coefficients * energies(weights, u)))(weights)
     slopes = {k: v[:, None] if v.ndim == 1 else v for k, v in slopes.items()}
     return slopes if total is None else {k: total[k] + v for k, v in slopes.items()}
@@ -149,11 +156,11 @@ def _program() -> Any:
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _slopes(
     energy: Energy, operation: Operation, targets: Reader, view: View, rows: int, theta: Theta, samples: Samples,
-    first: Array, step: Array,
+    first: Array, step: Array, halves: Array | None,
 ) -> Array:  # fmt: skip
     """∂h/∂u of some steps, (steps, m, runs)."""
     theta = _conjugated(energy, operation, theta)
-    energies, u = _energies(energy, operation, targets, view, theta, _piece(samples, first, rows), step)
+    energies, u = _energies(energy, operation, targets, view, theta, _piece(samples, first, rows), step, halves)
     slopes = jax.grad(lambda u: jnp.sum(energies({}, u)))(u)
     return jnp.moveaxis(slopes, 1, 0)[..., 0]
 
@@ -178,13 +185,16 @@ def _conjugated(energy: Energy, operation: Operation, theta: Theta) -> Theta:
 
 
 def _energies(
-    energy: Energy, operation: Operation, targets: Reader, view: View, theta: Theta, samples: Samples, step: Array
-) -> tuple[Callable[[Theta, Array], Array], Array]:
+    energy: Energy, operation: Operation, targets: Reader, view: View, theta: Theta, samples: Samples, step: Array,
+    halves: Array | None,
+) -> tuple[Callable[[Theta, Array], Array], Array]:  # fmt: skip
     """H of every step, (steps, runs, chips), as a function of weights and inputs (m, steps, runs, chips)."""
     prepared = energy.prepare(theta)
     positions, momenta, nudges, u = (jnp.moveaxis(x, 0, 1) for x in samples)
     q, p = view.positions(positions), view.momenta(momenta)
     starts, ends = p[:, :-1] + targets.transpose(nudges), p[:, 1:]
+    if halves is not None:
+        starts, ends = starts * halves[:, None, None], ends / halves[:, None, None]
     length = operation.time * step
 
     def energies(weights: Theta, u: Array) -> Array:

@@ -242,12 +242,21 @@ def _turned(plan: Plan, state: State, knobs: Mapping[str, Array], draw: Any, num
         angle = knobs.get("echo.angle", 0.0) + knobs.get("echo.angle_spread", 0.0)
         if "echo.angle_noise" in plan.on:
             angle = angle + knobs["echo.angle_noise"] * draw(TURNED, number, 2, (1,))
-        c, s = jnp.cos(angle), jnp.sin(angle)
-        q, p = c * q + s * p, c * p - s * q
+        q, p = _rotated((q, p), angle)
     if "echo.noise" in plan.on:
         q = q + knobs["echo.noise"] * knobs["peak.position"] * draw(TURNED, number, 3, n)
         p = p + knobs["echo.noise"] * knobs["peak.momentum"] * draw(TURNED, number, 4, n)
+    if "trim.angle" in knobs:
+        q, p = _rotated((q, p), knobs["trim.angle"])
+        p = knobs["trim.factor"] * p
+        q = knobs["trim.factor"] * q if plan.parametric else q
     return q, p
+
+
+def _rotated(state: State, angle: Array) -> State:
+    q, p = state
+    c, s = jnp.cos(angle), jnp.sin(angle)
+    return c * q + s * p, c * p - s * q
 
 
 class _Kept(NamedTuple):
@@ -290,7 +299,11 @@ class _Device(NamedTuple):
             if "dynamics.temperature" in plan.on:
                 energy = BOLTZMANN / design.assembly.units.energy * knobs["dynamics.temperature"]
                 energy = jnp.reshape(energy, jnp.shape(energy)[-1:])
-            bath = bath_of(hamiltonian, prepared, step / 2, energy)
+            gain = None
+            if "echo.pump" in plan.on and not waiting:
+                error = knobs.get("echo.pump_error", jnp.zeros(()))
+                gain = 1 + jnp.reshape(error, jnp.shape(error)[-1:])
+            bath = bath_of(hamiltonian, prepared, step / 2, energy, gain)
             bath = Bath(*(_cast(x, dtype) for x in bath))
         limit = None
         if "dynamics.saturation" in plan.on:

@@ -3,6 +3,10 @@
 Two kinds of loss. Resistors, dampers and Gilbert damping are forces against the velocity, ṗ = −G·∂T/∂p. Open cavities,
 magnons and cores of vortices lose both quadratures alike, at a rate of their own. Either comes with noise at a finite
 temperature, such that the energy per quadrature settles at k_BT/2 (fluctuation and dissipation).
+
+A pump may turn all of it into gain (docs/physics.md, section 11.4). What loses is still there, and shakes as before;
+that noise is amplified along with the state, and the pump is taken to add none of its own, which is the least there can
+be. With gain equal to the loss it is the exact solution of ṗ = +γp + ξ, and noise that is replayed is undone.
 """
 
 from __future__ import annotations
@@ -66,8 +70,26 @@ class Bath(NamedTuple):
         return times(factor, p) if self.matrix else lanes(factor, p) * p
 
 
-def bath_of(hamiltonian: Hamiltonian, prepared: Prepared, time: Array, energy: Array | None = None) -> Bath:
-    """Loss over `time`; with a thermal energy k_BT, dimensionless, one or (batch,), also its noise."""
+def bath_of(
+    hamiltonian: Hamiltonian, prepared: Prepared, time: Array, energy: Array | None = None, gain: Array | None = None
+) -> Bath:
+    """Loss over `time`; with a thermal energy k_BT, dimensionless, one or (batch,), also its noise.
+
+    With a `gain`, one or (batch,), the device gains so many times what it would lose.
+    """
+    bath = _loss(hamiltonian, prepared, time, energy)
+    if gain is None:
+        return bath
+    grown = _loss(hamiltonian, prepared, -time * gain, None)
+    push, shake = bath.push, bath.shake
+    if push is not None and grown.friction is not None:
+        push = grown.friction @ push if grown.matrix else grown.friction * push
+    if shake is not None:
+        shake = tuple(grown.both * s for s in shake)
+    return grown._replace(push=push, shake=shake)
+
+
+def _loss(hamiltonian: Hamiltonian, prepared: Prepared, time: Array, energy: Array | None) -> Bath:
     bath = _friction(hamiltonian, prepared, time, energy)
     rates = _rates(hamiltonian, prepared)
     if rates is None:
@@ -100,6 +122,7 @@ def _friction(hamiltonian: Hamiltonian, prepared: Prepared, time: Array, energy:
     A = jnp.asarray(rows.toarray(), dtype)
     G = jnp.einsum("ei,e...,ej->...ij", A, conductance, A)
     speeds = matrix_of(lambda p: hamiltonian.velocity(p, prepared), n, batch, dtype)
+    time = time[..., None, None] if jnp.ndim(time) else time
     factors = jax.scipy.linalg.expm(-time * G @ speeds)
     if energy is None:
         return Bath(factors, matrix=True)

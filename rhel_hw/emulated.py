@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from circuits import Design
 from devices import ArgumentError, DivergedError, UnitError, nearest, to_si
 from rhel_hw.arithmetic import Format, format_named
-from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unknown, sample_times
+from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unable, refuse_unknown, sample_times
 from rhel_hw.chips import Chips
 from rhel_hw.device import Plan, Raw, run_pass
 from rhel_hw.frontend import Frontend
@@ -143,6 +143,8 @@ class EmulatedBench:
             nodes=self._made.hamiltonian.names,
             ranges=self._front.driven_ranges,
             learning=dict(self.profile.learning),
+            trims=True,
+            amplifies=self.profile.echo.pump,
         )
 
     def program(self, parameters: Mapping[str, Any]) -> None:
@@ -271,6 +273,7 @@ class EmulatedBench:
         refuse_unknown("drive", shot.drive, description.drives)
         refuse_unknown("nudge", shot.nudge, description.nudges)
         refuse_unknown("channels", dict.fromkeys(shot.channels or ()), self._front.channels)
+        refuse_unable(shot, description)
         held = self._held if shot.echo else None
         if shot.echo and held is None:
             raise ArgumentError("Argument `echo` must follow a pass that was held: run one with hold=True first")
@@ -341,7 +344,8 @@ class EmulatedBench:
                 return x
             return np.broadcast_to(x, (*x.shape[:lead], runs, chips.count)).reshape(*x.shape[:lead], across, along)
 
-        tiled = {k: _tiled(v, runs if flat else 1) for k, v in self._front.knobs(shot).items()}
+        knobs = {**self._front.knobs(shot), **self._trims(shot)}
+        tiled = {k: _tiled(v, runs if flat else 1) for k, v in knobs.items()}
         drives = made.netlist.drives
         waves = np.zeros((shot.steps, len(drives), 1, 1))
         if shot.drive:
@@ -373,6 +377,17 @@ class EmulatedBench:
             theta, laid(waves, 2), nudges, state, integrals, tiled, signs,
             {"chips": self._words, "pass": self._passes, "thermal": source},
         )  # fmt: skip
+
+    def _trims(self, shot: Shot) -> dict[str, Array]:
+        """Angles and factors of a trimmed turn, (n, 1, chips or 1) each; none of an ordinary one, and no program."""
+        if not shot.trim:
+            return {}
+        size = max(len(values) for pair in shot.trim.values() for values in pair)
+        names = self._made.hamiltonian.names
+        angles, factors = np.zeros((len(names), 1, size)), np.ones((len(names), 1, size))
+        for node, (angle, factor) in shot.trim.items():
+            angles[names.index(node)], factors[names.index(node)] = angle, factor
+        return {"trim.angle": angles, "trim.factor": factors}
 
     def _play(self, shot: Shot, runs: int, held: _Held | None) -> Raw:
         raw: Raw = run_pass(*self.arguments(shot, runs, held))

@@ -57,6 +57,7 @@ class Frontend:
     def felt(self, shot: Shot) -> frozenset[str]:
         """Those of them that a shot can feel, so that programs of free passes are found again."""
         idle = (*(() if shot.echo else ("echo.",)), *(() if shot.nudge else ("nudge.",)))
+        idle += () if shot.amplify and self.chips.design.hamiltonian.lossy else ("echo.pump",)
         return frozenset(path for path in self.on if not path.startswith(idle))
 
     @cached_property

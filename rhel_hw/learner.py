@@ -65,8 +65,9 @@ class EchoLearner(Choices):
     corrections: Mapping[str, Correction] = field(default_factory=dict, hash=False)
     """By channel."""
     decay: float = 0.0
-    """Rate in 1/s at which the device loses energy, if echoes shall make up for it, as far as the circuit is linear
-    and both quadratures of all coordinates decay alike (docs/physics.md, section 11.4)."""
+    """Rate in 1/s at which the device loses energy, if echoes shall make up for it: exactly on a bench that amplifies
+    echoes, else as far as the circuit is linear and both quadratures of all coordinates decay alike (docs/physics.md,
+    section 11.4)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,7 +99,7 @@ class EchoLearner(Choices):
             known: what calibration knows the parameters to be, (count, chips), where the bench is told `theta`.
         """
         session = Session.begin(self, bench, design, lesson, theta)
-        session = replace(session, decays=self.decay if decays is None else decays, known=known)
+        session = replace(session, decays=session.decays if decays is None else decays, known=known)
         before = session.description
         if gammas is None:
             gammas = session.tuned() if self.gamma == "auto" else self.gamma

@@ -219,6 +219,13 @@ class Echo:
     sign_error: float = knob(
         0.0, _RELATIVE, "relative", Scope.CHIP, "normal spread with which inverted parameters miss their negatives"
     )
+    pump: bool = knob(
+        False, switch, "", Scope.FIXED,
+        "whether losses can be turned into equal gains during an echo, as spin torque or a parametric pump does",
+    )  # fmt: skip
+    pump_error: float = knob(
+        0.0, number(least=-1, most=10), "relative", Scope.FIXED, "by how much those gains miss the losses"
+    )
 
 
 _JOULES = number(most=1, unit="J")

@@ -112,7 +112,11 @@ def digest(shot: Shot, programmed: Mapping[str, Any]) -> str:
     found = sha256()
     flags = (shot.steps, shot.echo, shot.hold, shot.paired, shot.start, shot.channels)
     found.update(repr(flags).encode())
-    for what, arrays in (("drive", shot.drive), ("nudge", shot.nudge), ("parameters", programmed)):
+    if shot.amplify:  # told only where it is, so that older recordings play on
+        found.update(b"amplify")
+    trim = {node: np.stack(np.broadcast_arrays(*pair)) for node, pair in shot.trim.items()}
+    told = (("drive", shot.drive), ("nudge", shot.nudge), ("parameters", programmed), ("trim", trim))
+    for what, arrays in told:
         for name in sorted(arrays):
             value = np.ascontiguousarray(arrays[name], float)
             found.update(f"{what}.{name}{value.shape}".encode())

@@ -140,7 +140,7 @@ class Session:
             if e.trainable and e.name in description.parameters:
                 parameters[e.name] = np.asarray(given[e.key], float)[e.index] * e.scale
         bench.program(parameters)
-        return cls(learner, bench, design, lesson, given, description)
+        return cls(learner, bench, design, lesson, given, description, learner.decay)
 
     @cached_property
     def sight(self) -> Sight:
@@ -190,6 +190,8 @@ class Session:
         with np.errstate(over="ignore"):
             each = np.repeat(points, self.lesson.stimuli * self.learner.shots)[:, None] * strength
             nudges = slopes * each
+            if self._amplified:
+                nudges = nudges / self._fading(0.0)[:, None, None]
         lost = ~np.all(np.isfinite(nudges), axis=(0, 1, 2)) | ~np.all(np.isfinite(free.losses), axis=0)
         if np.all(lost):
             raise DivergedError(
@@ -204,20 +206,63 @@ class Session:
         steps, _, runs, _ = nudges.shape
         drive = {k: self._faded(np.tile(v, (1, runs // v.shape[1]))) for k, v in self.lesson.drive.items()}
         positions, momenta = self.sight.names(Kind.POSITION), self.sight.names(Kind.MOMENTUM)
-        record = self._run(Shot(steps, drive, commanded, echo=True, paired=True, channels=positions + momenta))
+        shot = Shot(
+            steps, drive, commanded, echo=True, paired=True, channels=positions + momenta, amplify=self._amplified
+        )
+        record = self._run(shot)
         return Echoes(
             self._read(record, positions, steps, 0.5), self._read(record, momenta, steps + 1, 0.0), nudges, lost
         )
 
+    # Loss: docs/physics.md, section 11.4 ------------------------------------------------------------------------------
+
+    @cached_property
+    def _rates(self) -> Floats:
+        """What the learner makes up for in a step, (chips or 1,)."""
+        return np.atleast_1d(np.asarray(self.decays, float)) * self.description.step_s
+
+    @cached_property
+    def _amplified(self) -> bool:
+        """Whether the device makes up for its loss itself, by gain in the echoes."""
+        if not self.description.amplifies or not np.any(self._rates):
+            return False
+        if not np.all(self._rates):
+            raise ArgumentError(
+                "Argument `decays` must be greater than 0 on all chips of a bench that amplifies, or 0 on all: its "
+                "echoes gain on all chips"
+            )
+        return True
+
     @property
-    def _fading(self) -> Floats:
-        """How much an echo is weaker than one that loses nothing, in the middle of its steps: (steps, chips or 1)."""
-        rates = np.atleast_1d(np.asarray(self.decays, float)) * self.description.step_s
-        return np.exp(-rates * (np.arange(self.lesson.steps)[:, None] + 0.5))
+    def _faint(self) -> bool:
+        """Whether echoes that go on losing are made up for."""
+        return not self._amplified and bool(np.any(self._rates))
+
+    def _fading(self, at: float) -> Floats:
+        """e^(−Γt), from the turn, at this place in every step: (steps, chips or 1)."""
+        return np.exp(-self._rates * (np.arange(self.lesson.steps)[:, None] + at))
 
     def _faded(self, wave: Floats) -> Floats:
         """A drive (steps, runs), in the order of the free pass, as weak as the echo is when it meets it."""
-        return wave if np.all(self.decays == 0.0) else wave[:, :, None] * self._fading[::-1, None]
+        return wave[:, :, None] * self._fading(0.5)[::-1, None] if self._faint else wave
+
+    @property
+    def _weights(self) -> Floats:
+        """Of the steps of an echo, (steps, chips or 1)."""
+        return self._fading(0.5) if self._amplified else 1 / self._fading(0.5)
+
+    @property
+    def _halves(self) -> Floats | None:
+        """By what gain at either end of a step multiplies momenta, (n, chips or 1).
+
+        Friction takes all energy from momenta; what an element lets decay as a whole goes half from positions.
+        """
+        if not self._amplified:
+            return None
+        netlist = self.design.netlist
+        whole = {netlist.terminals_of(part)[0] for part in netlist.elements if part.decay is not None}
+        shares = np.array([0.25 if name in whole else 0.5 for name in self.design.hamiltonian.names])
+        return np.exp(shares[:, None] * self._rates)
 
     def _errors(self, read: Floats, repeats: int) -> tuple[Floats, Floats]:
         """Losses (runs, chips), and the slopes by which the echo is nudged, in its order."""
@@ -276,7 +321,7 @@ class Session:
         coefficients = np.repeat([*weights, *(-w for w in weights)], count)[:, None] / strength
         found = credit(
             design.hamiltonian, operation, keys, theta, targets_of(design), self.sight.view, self._samples(echoes),
-            design.step, coefficients, 1 / self._fading,
+            design.step, coefficients, self._weights, self._halves,
         )  # fmt: skip
         by_theta = {k: -operation.time * design.step / count * v for k, v in found.items()}
         if self.known is not None:  # what is programmed comes out times a factor that is known; of zero it is not
@@ -301,8 +346,10 @@ class Session:
         theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
         slopes = input_slopes(
             self.design.hamiltonian, self.operation, theta, targets_of(self.design), self.sight.view,
-            self._samples(echoes), self.design.step,
+            self._samples(echoes), self.design.step, self._halves,
         )  # fmt: skip
+        if self._amplified:  # an echo that goes on losing strays by what it should, only its path is weaker
+            slopes = slopes * self._weights[:, None]
         coefficients = np.repeat([*weights, *(-w for w in weights)], shots) / (shots * strength)
         steps, width, _ = slopes.shape
         found = np.einsum("kmes,e->kms", slopes.reshape(steps, width, -1, stimuli), coefficients)
@@ -321,7 +368,7 @@ class Session:
         if self.operation.conjugates:
             inputs = jnp.asarray(self.design.hamiltonian.input_parity)[:, None] * inputs
         inputs = jnp.tile(inputs, (1, 1, runs // lesson.stimuli))[..., None]
-        return inputs if np.all(self.decays == 0.0) else inputs * self._fading[:, None, None]
+        return inputs * self._fading(0.5)[:, None, None] if self._faint else inputs
 
     # How strongly to nudge -------------------------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ def limits(instrument: Instrument, name: str) -> str:
 
 @command("SHOT:CLEar")
 def forget(instrument: Instrument) -> None:
-    """Shot as after *RST: no steps, no waveforms, neither hold nor echo, all channels, the design's own start."""
+    """Shot as after *RST: no steps, no waveforms, neither hold nor echo, no trim, all channels, the design's start."""
     instrument.settings = Settings()
 
 
@@ -141,6 +141,25 @@ command.setting(
     "settings.paired",
     "Whether the second half of the runs are partners of the first, which may be read as sum and difference.",
 )
+command.setting(
+    "SHOT:AMPLify",
+    Switch("amplify"),
+    "settings.amplify",
+    "Whether an echo gains at every rate at which the device otherwise loses, if the bench can.",
+)
+
+
+@command("SHOT:TRIM", Text("node"), Values("trim"))
+def trim(instrument: Instrument, node: str, values: Given) -> None:
+    """Angle in rad by which an echo rotates a node after its turn, and factor on its momentum; 0 and 1, if not said.
+
+    Of several chips one of each, or all angles and then all factors.
+    """
+    refuse("node", node, dict.fromkeys(instrument.description.nodes))
+    numbers, chips = instrument.format.numbers(values), instrument.description.chips
+    if len(numbers) not in (2, 2 * chips):
+        raise Fault(-221, f"{node} must have an angle and a factor, or these for each of {chips} chips")
+    instrument.settings.trim[node] = numbers.reshape(2, -1)
 
 
 @command("SHOT:CHANnels", Several(Text("channel")))

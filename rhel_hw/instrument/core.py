@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devices import ArgumentError
-from rhel_hw.bench import Bench, Record, Samples, Shot, refuse_unknown
+from rhel_hw.bench import Bench, Record, Samples, Shot, refuse_unable, refuse_unknown
 from rhel_hw.instrument.faults import COMPLETE, MEASURING, SATURATED, Fault, Status
 from rhel_hw.instrument.syntax import block_header
 
@@ -114,6 +114,9 @@ class Settings:
     nudge: dict[str, Wave] = field(default_factory=dict)
     positions: dict[str, float] = field(default_factory=dict)
     momenta: dict[str, float] = field(default_factory=dict)
+    trim: dict[str, Samples] = field(default_factory=dict)
+    """Angles and factors by node, (2, 1 or chips)."""
+    amplify: bool = False
 
     def shot(self, chips: int) -> Shot:
         """The shot that this comes to."""
@@ -126,8 +129,9 @@ class Settings:
         start = (self.positions, self.momenta) if self.positions or self.momenta else None
         try:
             return Shot(
-                self.steps, waves["drive"], waves["nudge"], start, self.echo, self.hold, self.paired, self.channels
-            )
+                self.steps, waves["drive"], waves["nudge"], start, self.echo, self.hold, self.paired, self.channels,
+                {node: (pair[0], pair[1]) for node, pair in self.trim.items()}, self.amplify,
+            )  # fmt: skip
         except ArgumentError as problem:
             raise Fault(-221, str(problem)) from None
 
@@ -194,6 +198,10 @@ class Instrument:
         if self.busy:
             raise Fault(-213, "a pass is under way")
         shot = self.settings.shot(self.description.chips)
+        try:
+            refuse_unable(shot, self.description)
+        except ArgumentError as problem:
+            raise Fault(-221, str(problem)) from None
         self._record, self._kept = None, True
         self.status.questionable.change(SATURATED, False)
         self.status.operation.change(MEASURING, True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from circuits import Netlist
 from devices import ArgumentError, refuse_unless_positive
-from rhel_hw.bench import Description, Kind, Record, Samples, Shot, Waveforms, sample_times
+from rhel_hw.bench import Description, Kind, Record, Samples, Shot, Waveforms, refuse_unable, sample_times
 from rhel_hw.instrument.syntax import block_header, quoted
 
 READ = 2**20
@@ -88,6 +88,7 @@ class RemoteBench:
                     f"Argument `shot` must have waveforms of at most {self._most_values} values, but {name} has "
                     f"{wave.size}: see `rhel-hw serve --waveform-values`"
                 )
+        refuse_unable(shot, self._description)
         self._do(b"".join(_message(shot)))
         self._await_pass()
         self._refuse(self._ask(ERRORS))
@@ -273,7 +274,7 @@ def _hurry(resource: Any) -> None:
 
 def _message(shot: Shot) -> Iterator[bytes | memoryview]:
     """A shot, and the order to make it, as one message: it is done whole or not at all."""
-    switches = {"ECHO": shot.echo, "HOLD": shot.hold, "PAIR": shot.paired}
+    switches = {"ECHO": shot.echo, "HOLD": shot.hold, "PAIR": shot.paired, "AMPL": shot.amplify}
     yield f"SHOT:CLE;STEP {shot.steps}".encode()
     yield "".join(f";{name} ON" for name, on in switches.items() if on).encode()
     if shot.channels is not None:
@@ -281,6 +282,9 @@ def _message(shot: Shot) -> Iterator[bytes | memoryview]:
     for what, values in zip(("POS", "MOM"), shot.start or (), strict=False):
         for node, value in values.items():
             yield f";:SHOT:STAR:{what} {quoted(node)},{_number(node, value)!r}".encode()
+    for node, pair in shot.trim.items():
+        yield f";:SHOT:TRIM {quoted(node)},".encode()
+        yield from _block(np.broadcast_arrays(*pair))
     yield from _waves("DRIV", shot.drive)
     yield from _waves("NUDG", shot.nudge)
     yield b";:INIT"

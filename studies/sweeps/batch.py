@@ -6,6 +6,7 @@ It is the bench and the learner that everybody uses. Every lane comes out as it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -84,15 +85,15 @@ def _gradients(group: Group, lanes: Sequence[Lane], sweep: Sweep) -> tuple[list[
     """Gradients of all repeats, and γ of every lane; NaN where pilots found none."""
     setup, learner = group.setup, group.learner
     bench = _bench(group, lanes)
-    epsilons = np.array([lane.epsilon for lane in lanes])
+    epsilons, decays = (np.array([getattr(lane, name) for lane in lanes]) for name in ("epsilon", "decay"))
     if learner.gamma == "auto":
-        gammas, _ = Session.begin(learner, bench, setup.design, setup.lesson, None).pilots(epsilons)
+        session = Session.begin(learner, bench, setup.design, setup.lesson, None)
+        gammas, _ = replace(session, decays=decays).pilots(epsilons)
         bench = _bench(group, lanes)  # how many pilots the slowest lane took is no matter of the others
     else:
         gammas = np.array([float(lane.gamma) for lane in lanes])
     strengths = epsilons * np.where(np.isfinite(gammas), gammas, 1.0)
     known = bench.true_theta() if sweep.calibrated else None
-    decays = np.array([lane.decay for lane in lanes])
     own: dict[str, Any] = {"gammas": strengths, "decays": decays, "known": known}  # the learner's ε is 1
     measured = [learner.gradient(bench, setup.design, setup.lesson, **own) for _ in range(sweep.repeats)]
     return measured, gammas

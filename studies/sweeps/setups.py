@@ -112,7 +112,8 @@ class Plan:
             # Profiles and learners are few: what they have in common is found once for each.
             own = _cached(alike, id(lane.profile), lambda lane=lane: likeness(lane.profile))
             static = _cached(shared, id(learner), lambda learner=learner: _common(learner))
-            found.setdefault((id(setup), static, own), (setup, static, []))[2].append(lane)
+            gains = lane.profile.echo.pump and lane.decay > 0  # of all chips of a bench or of none
+            found.setdefault((id(setup), static, own, gains), (setup, static, []))[2].append(lane)
         self.groups = tuple(Group(setup, learner, tuple(lanes)) for setup, learner, lanes in found.values())
 
     def _resolved(self, number: int) -> tuple[Setup, EchoLearner, Lane]:

@@ -73,6 +73,9 @@ def test_all_that_a_shot_can_be_told(desk):
     assert shot.start == ({"a": 0.5}, {"a": 2.0})
     np.testing.assert_array_equal(shot.nudge["y"][..., 0], [[1, 2], [3, 4]])
     assert shot.drive["u"].shape == (2, 1, 1)
+    desk('SHOT:CLE;STEP 2;ECHO ON;TRIM "a",0.25,1.5;:INIT;*WAI')
+    assert desk("SHOT:AMPL?;:SYST:ERR?") == '0;0,"No error"'
+    assert desk.bench.shots[1].trim == {"a": (0.25, 1.5)}
     desk("SHOT:CLE;STEP 2;CHAN:NONE;:INIT")
     assert desk("FETC:CAT?;:SYST:ERR?") == ';0,"No error"'
     desk("SHOT:CLE")
@@ -141,6 +144,11 @@ def test_design_and_description(desk):
         ("INIT", "-221,\"Settings conflict;SHOT:STEPs must be set before a pass"),
         ('SHOT:STEP 3;:DRIV "u",1,2;:INIT', "-221,\"Settings conflict;drive u has 2 values, which is no multiple of 3"),
         ("SHOT:STEP 3;PAIR ON;:INIT", "-221"),
+        ('SHOT:TRIM "b",0,1', "-224,\"Illegal parameter value;Argument `node` must name what there is"),
+        ('SHOT:TRIM "a",0', "-221,\"Settings conflict;a must have an angle and a factor"),
+        ('SHOT:STEP 3;ECHO ON;TRIM "a",0,-1;:INIT', "-221,\"Settings conflict;Argument `trim.a` must have factors"),
+        ('SHOT:STEP 3;TRIM "a",0,1;:INIT', "-221,\"Settings conflict;Argument `trim` must be left out of a pass"),
+        ("SHOT:STEP 3;ECHO ON;AMPL ON;:INIT", "-221,\"Settings conflict;Argument `amplify` must be False: this bench"),
         ('FETC? "position.a"', "-230,\"Data corrupt or stale;there is no record"),
         ("SHOT:STEP 3;ECHO ON;:INIT;*WAI", "-200,\"Execution error;Argument `echo` must follow a pass that was held"),
         ("SHOT:STEP 1e9;:INIT;*WAI", "-200,\"Execution error;Argument `steps` must fit into the memory"),

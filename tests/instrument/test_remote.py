@@ -22,10 +22,12 @@ from tests.instrument.serving import Line, Quick, listening, served
 
 CROSSED = {
     "fabrication": {"mismatch": 0.02},
+    "dynamics": {"quality": 20.0},
+    "echo": {"pump": True, "pump_error": 0.1},
     "readout": {"bits": 6, "noise": 1e-3, "full_scale": 0.5, "decimation": 2},
     "drive": {"full_scale": 0.8},
 }
-"""Chips that differ, samples that are left out, and ranges that are too small."""
+"""Chips that differ and lose, samples that are left out, and ranges that are too small."""
 
 
 def address(port: int) -> str:
@@ -71,6 +73,7 @@ def test_records_are_the_same_bit_for_bit(crossed):
             40, {drives[0]: 0.3 * rng.normal(size=40)}, {targets[0]: 1e-3 * rng.normal(size=(40, 2, 3))}, echo=True,
             paired=True, channels=tuple(near.describe().channels)[:2],
         ),
+        Shot(40, echo=True, trim={node: (0.1, [0.9, 1.0, 1.2])}, amplify=True),
         Shot(41, start=({node: 0.1}, {node: -0.2})),
         Shot(5, channels=()),
     ]  # fmt: skip

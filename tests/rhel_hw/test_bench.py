@@ -243,6 +243,16 @@ def test_fixed_point_has_no_rotations():
         (lambda: Shot(STEPS, start=({"n9": 1.0}, {})), "`start` must name what there is"),
         (lambda: Shot(STEPS, start=({"n1": "1 V"}, {})), "must be a magnetic flux"),
         (lambda: Shot(1001, {"u0": np.zeros(1001)}), "must fit into the memory of 1000 samples"),
+        (lambda: Shot(STEPS, trim={"n1": (0.1, 1.0)}), "`trim` must be left out of a pass that is no echo"),
+        (lambda: Shot(STEPS, echo=True, trim={"n1": 0.1}), "`trim.n1` must be a pair of an angle and a factor"),
+        (lambda: Shot(STEPS, echo=True, trim={"n1": ("1 rad", 1.0)}), "`trim.n1` must hold numbers"),
+        (lambda: Shot(STEPS, echo=True, trim={"n1": (np.zeros((1, 1)), 1.0)}), "`trim.n1` must hold numbers"),
+        (lambda: Shot(STEPS, echo=True, trim={"n1": (np.nan, 1.0)}), "`trim.n1` must be finite"),
+        (lambda: Shot(STEPS, echo=True, trim={"n1": (0.0, 0.0)}), "`trim.n1` must have factors greater than 0"),
+        (lambda: Shot(STEPS, echo=True, trim={"n9": (0.0, 1.0)}), "`trim` must name what there is, but has 'n9'"),
+        (lambda: Shot(STEPS, echo=True, trim={"n1": ([0.0, 1.0], 1.0)}), "one for each of 1 chips, but has 2"),
+        (lambda: Shot(STEPS, amplify=True), "`amplify` must be left out of a pass that is no echo"),
+        (lambda: Shot(STEPS, echo=True, amplify=True), "this bench cannot turn its losses into gains"),
     ],
 )
 def test_shots_are_refused_by_name(design, shot, message):
@@ -286,7 +296,8 @@ def test_single_precision_is_refused():
 
 def test_a_recorded_bench_plays_back_bit_for_bit(design, lesson, tmp_path):
     profile = Profile().set("readout.noise", 1e-3).set("readout.bits", 10)
-    learner = EchoLearner(epsilon=0.1, protocol=Reprepare())
+    profile = profile.set("dynamics.quality", 30.0).set("echo.pump", True)
+    learner = EchoLearner(epsilon=0.1, protocol=Reprepare(), decay=1 / (STEPS * design.step_s))
     device = RecordingBench(EmulatedBench(design, profile, seed=4))
     there = [learner.gradient(device, design, lesson) for _ in range(2)]
     file = device.save(tmp_path / "bench.npz")
@@ -369,6 +380,10 @@ def test_shots_that_are_the_same_are_known_as_such():
     assert digest(Shot(5), {}) == digest(Shot(np.int64(5)), {})
     assert digest(Shot(5, start=({"a": 0.5}, {})), {}) == digest(Shot(5, start=({"a": np.float64(0.5)}, {})), {})
     assert digest(Shot(5), {}) != digest(Shot(5, channels=()), {})
+    echo = Shot(5, echo=True)
+    others = (replace(echo, amplify=True), replace(echo, trim={"a": (0, 1)}), replace(echo, trim={"a": (0, 2)}))
+    assert len({digest(shot, {}) for shot in (echo, *others)}) == 4
+    assert digest(others[1], {}) == digest(replace(echo, trim={"a": (np.zeros(1), 1.0)}), {})
 
 
 @pytest.mark.parametrize("targets", [np.zeros(5), np.zeros((5, 3)), np.zeros((4, 2))])

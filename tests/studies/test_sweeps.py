@@ -101,6 +101,18 @@ def test_gamma_is_found_for_every_lane(netlist):
     assert np.all(np.diff(found["gamma"]) > 0)  # more noise wants stronger nudges
 
 
+def test_echoes_that_gain_are_another_bench(netlist):
+    """Gain is of all chips of a bench or of none; with it the chip's own gradient is found, at every quality."""
+    qualities, frequency = [10.0, 20.0], 2 * np.pi * np.exp(np.mean(np.log(netlist.compile().frequencies_hz)))
+    for quality in qualities:
+        axes = {"echo.pump": [True], "dynamics.quality": [quality], "learning.decay": [0.0, frequency / quality]}
+        sweep = Sweep({**axes, "learning.gamma": [1.0, "auto"]}, reference="chip")
+        assert len(Plan(netlist, sweep).groups) == 4
+        cosines = outcomes(netlist, sweep)["cosine"].reshape(2, 2)
+        assert np.all(cosines[1] > 0.9999)
+        assert np.all(cosines[0] < 0.99)
+
+
 def test_repeats_tell_signal_from_noise(netlist):
     """Twice the readout noise halves the ratio; without noise it is infinite."""
     sweep = Sweep({"readout.noise": [1e-4, 2e-4], "chip": list(range(40)), "learning.gamma": [1e4]}, repeats=4)
