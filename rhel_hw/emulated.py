@@ -13,7 +13,6 @@ from math import ceil
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -178,8 +177,7 @@ class EmulatedBench:
         raw = self._play(shot, runs, held)
         number, self._passes = self._passes, self._passes + runs
         self._seconds += runs * (shot.steps * self.design.step_s + (self.profile.echo.latency if shot.echo else 0.0))
-        q, p = raw.state
-        if not bool(jnp.any(jnp.all(jnp.isfinite(q) & jnp.isfinite(p), axis=(0, 1)))):  # of no chip is it a number
+        if not np.any(np.all(np.isfinite(np.stack(raw.state)), axis=(0, 1, 2))):  # of no chip is it a number
             self._held = None
             raise DivergedError(
                 "The state of the device left the range of its number format: drive it less, or use a smaller step"

@@ -388,7 +388,7 @@ def conform(
 
 
 def _is_finite(value: Array) -> bool:
-    return bool(jnp.all(jnp.isfinite(value)))
+    return bool(np.all(np.isfinite(np.asarray(value))))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))

@@ -62,7 +62,7 @@ def hosted(name: str) -> Any:
     return host(ELEMENTS[name]).compile()
 
 
-def quick_or_slow(names: Iterable[str], quick: Container[str]) -> list[Any]:
+def quick_or_slow(names: Iterable[Any], quick: Container[Any]) -> list[Any]:
     """Parameters of a test, those that are not quick marked slow."""
     return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 

@@ -17,7 +17,7 @@ from tests.circuits.netlists import netlists
 from tests.systems import LOSSLESS, random_state
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(netlists())
 def test_toml_round_trip_is_the_identity(netlist):
     assume(netlist is not None)
@@ -27,7 +27,7 @@ def test_toml_round_trip_is_the_identity(netlist):
     assert again.to_toml() == text
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(netlists())
 def test_graph_round_trip_is_the_identity(netlist):
     assume(netlist is not None)

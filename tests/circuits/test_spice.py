@@ -517,7 +517,7 @@ def mutated(draw):
     return "\n".join(lines)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=100)
 @example("\nX=0")
 @given(st.one_of(st.text(), mutated(), st.text("CLXK.*+{}()='\n 01abn", max_size=200).map(lambda t: "t\n" + t)))
 def test_any_text_gives_a_netlist_or_a_design_error(text):

@@ -107,6 +107,7 @@ def test_energy_error_falls_with_the_order(name, method, sizes):
     assert abs(slope - method.order) < 0.1
 
 
+@pytest.mark.slow
 def test_yoshida6_is_of_sixth_order():
     design = host(LEGAL["josephson"]).compile()
     sizes, unit = (0.6, 0.4, 0.3), design.step / 0.2

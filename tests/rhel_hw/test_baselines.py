@@ -27,7 +27,7 @@ from rhel_hw.compare import cosine, trained
 from rhel_hw.losses import When
 from tests.contracts.test_gradients import PARTS, distance
 from tests.contracts.test_gradients import problem as noisy
-from tests.systems import LOSSLESS, host
+from tests.systems import LOSSLESS, host, quick_or_slow
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def descend(design, task, estimator, steps=60, rate=0.03):
     return losses[0], losses[-1]
 
 
-@pytest.mark.parametrize("name", ["toy", "lc-toy", "josephson-ladder"])
+@pytest.mark.parametrize("name", quick_or_slow(("toy", "lc-toy", "josephson-ladder"), {"toy"}))
 def test_shuffled_credit_points_nowhere(name):
     design = Netlist.load(name).compile(steps=200)
     for seed in range(3):

@@ -203,6 +203,7 @@ def test_an_ideal_bench_is_to_a_model_what_its_circuit_is(design, protocol):
     assert_alike(ours, theirs, 1e-8)
 
 
+@pytest.mark.slow
 def test_a_bench_with_converters_comes_near(design):
     profile = Profile().set("readout.bits", 12).set("drive.bits", 12).set("readout.full_scale", 4.0)
     bench = BenchCircuit(design, EmulatedBench(design, profile, seed=1), amplitude=0.05)

@@ -284,7 +284,7 @@ def test_the_toy_study_writes_figure_and_data(call, tmp_path):
     [
         benchmark.SIZES[0],
         pytest.param(benchmark.SIZES[1], marks=pytest.mark.slow),
-        benchmark.SIZES[2],
+        pytest.param(benchmark.SIZES[2], marks=pytest.mark.slow),
         pytest.param(benchmark.SIZES[3], marks=pytest.mark.slow),
     ],
     ids=["6x256", "64x16", "256x16", "16x4"],

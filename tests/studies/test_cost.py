@@ -20,6 +20,7 @@ from rhel_hw.operations import Centred, Hold, OneSided, Reprepare, Richardson
 from rhel_hw.profile import Profile, ProfileError
 from studies import cost
 from studies.cost import gradient_cost
+from tests.systems import quick_or_slow
 
 HBAR = 1.054571817e-34
 BITS = {"readout.bits": 8, "drive.bits": 10, "nudge.bits": 6}
@@ -207,7 +208,7 @@ def test_light_takes_the_energy_of_its_carrier_along():
     assert found.dissipated_energy == pytest.approx(lost, rel=0.01)
 
 
-@pytest.mark.parametrize("quality", [30.0, 1000.0])
+@pytest.mark.parametrize("quality", quick_or_slow((30.0, 1000.0), {1000.0}))
 def test_driven_circuits_lose_what_the_audit_says(design, quality):
     """Free pass and echo of the circuit with its losses; 1e-4 for the table of quality factors."""
     used, moved = profile(dynamics__quality=quality), stimulus(design)
