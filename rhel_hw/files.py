@@ -24,10 +24,10 @@ def folder(path: Path) -> Path:
     return path
 
 
-def refuse_unwritable(path: Path) -> None:
+def refuse_unwritable(path: Path, argument: str = "path") -> None:
     """Refuse a file that could not be written."""
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or path.is_dir():
-        raise ArgumentError(f"Argument `path` must be a file in a folder that can be written, but is {path}")
+        raise ArgumentError(f"Argument `{argument}` must be a file in a folder that can be written, but is {path}")
 
 
 def write_atomically(path: Path, write: Callable[[Any], object]) -> Path:

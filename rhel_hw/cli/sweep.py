@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 12
 """Points listed on a terminal; files have all."""
+STATISTICS = ("median", "least", "greatest")
 
 
 def sweep(
@@ -43,7 +45,7 @@ def sweep(
             "--axis",
             metavar="PATH=VALUES",
             help="An axis: readout.bits=4,6,8, learning.gamma=log:1:1e6:13, drive.bits=whole:4:12:9, seed=0..9; may be "
-            "repeated. Those of the design's [sweep.axes] by default.",
+            "repeated. Those of section sweep.axes of the design by default.",
         ),
     ] = None,
     mode: Annotated[str | None, typer.Option(help="grid, zip, latin-hypercube or sobol.")] = None,
@@ -88,13 +90,22 @@ def sweep(
     asked = sweep_of(netlist, axes_of(axes), changes)
     from rhel_hw.files import folder
     from studies.sweeps import figures, page, run
+    from studies.sweeps.store import refuse_netcdf
 
     folder(out)
+    if netcdf is not None:
+        refuse_netcdf(netcdf)
     name = stem(design)
-    with progress("sweeping", "points") as report:
-        found, store = run(
-            netlist, asked, out / f"{name}.zarr", memory=budget, workers=workers, scheduler=scheduler, report=report
+    try:
+        with progress("sweeping", "points") as report:
+            found, store = run(
+                netlist, asked, out / f"{name}.zarr", memory=budget, workers=workers, scheduler=scheduler, report=report
+            )
+    except KeyboardInterrupt:
+        print(
+            "rhel-hw: interrupted; finished points are kept, and the same command goes on from there", file=sys.stderr
         )
+        raise
     files = [store.path]
     for what, figure in figures.overview(found).items():
         files += [save(figure, out, f"{name}-{what}.{ending}") for ending in ("png", "svg")]
@@ -157,15 +168,23 @@ def axes_of(texts: list[str] | None) -> dict[str, Any]:
         path, equals, values = text.partition("=")
         if not equals or not values.strip():
             raise ArgumentError(f"Argument `--axis` must be PATH=VALUES, such as readout.bits=4,6,8, but is {text!r}")
+        if path.strip() in found:
+            raise ArgumentError(f"Argument `--axis` must name every field once, but has {path.strip()} twice")
         found[path.strip()] = _values(values.strip())
     return found
 
 
 def _values(text: str) -> Any:
+    from devices import ArgumentError
     from rhel_hw.profile import literal
+    from studies.sweeps.axes import MOST_POINTS
 
     if span := re.fullmatch(r"(\d+)\.\.(\d+)", text):
         first, last = int(span[1]), int(span[2])
+        if not 0 <= last - first < MOST_POINTS:
+            raise ArgumentError(
+                f"Argument `--axis` must go up from first to last, with at most {MOST_POINTS:,} values, but is {text}"
+            )
         return list(range(first, last + 1))
     kind, colon, rest = text.partition(":")
     if colon and kind in ("log", "linear", "whole"):
@@ -177,7 +196,7 @@ def bytes_of(text: str) -> int:
     """Bytes of a text such as "2 GB" or "512 MiB"."""
     from devices import ArgumentError
 
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)(i?)B?\s*", text)
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([kMGT]?)(i?)B?\s*", text)
     if not found:
         raise ArgumentError(f'Argument `--memory` must be a size such as "2 GB", but is {text!r}')
     base = 1024 if found[3] else 1000
@@ -207,37 +226,43 @@ def document(found: xr.Dataset) -> dict[str, Any]:
 
 
 def told(console: Console, found: xr.Dataset) -> None:
-    """The same for people: best and worst along every axis."""
+    """The same for people: median, best and worst along every axis."""
     import numpy as np
 
-    points, cosine = found.attrs["points"], found["cosine"]
-    failed = int(np.isnan(np.asarray(cosine)).sum())
+    from studies.sweeps.reading import read
+
+    points = read(found)
+    failed = int(points.failed.sum())
     console.print(
-        f"[bold]{escape(found.attrs['name'])}[/bold]: {points} points" + (f", {failed} failed" if failed else "")
+        f"[bold]{escape(found.attrs['name'])}[/bold]: {points.count} point{'s' * (points.count > 1)}"
+        + (f", {failed} failed" if failed else "")
     )
-    saturated = int((np.asarray(found["saturated"]) > 0).sum())
-    if saturated:
-        console.print(f"[yellow]warning[/]: at {saturated} points values were beyond a converter's range")
-    for path in found.attrs["axes"]:
-        labels, groups = _along(found, path)
+    saturated = int((points.outcomes["saturated"].column > 0).sum())
+    warnings = [f"at {saturated} points values were beyond a converter's range"] * bool(saturated) + points.warnings
+    for warning in warnings:
+        console.print(f"[yellow]warning[/]: {escape(warning)}")
+    outcomes = [points.outcomes[n] for n in (points.quality, "final_loss") if n in points.outcomes]
+    shown = [a for a in points.axes.values() if not a.repeated]
+    for axis in shown or list(points.axes.values())[:1]:
+        alone = axis.repeated  # nothing but repetitions: one row for all
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in (path, "cosine: median", "least", "greatest"):
-            table.add_column(column, justify="left" if column == path else "right")
-        for label, group in list(zip(labels, groups, strict=True))[:MOST_ROWS]:
-            known = group[np.isfinite(group)]
-            row = ("–", "–", "–") if not known.size else (f"{f(known):.6f}" for f in (np.median, np.min, np.max))
-            table.add_row(f"{label:.4g}" if isinstance(label, float) else str(label), *row)
+        table.add_column(escape(axis.name) + (", in bins around" if axis.binned else ""))
+        for column in [f"{o.name}: median" if i == 0 else w for o in outcomes for i, w in enumerate(STATISTICS)]:
+            table.add_column(column, justify="right")
+        labels = [f"all {len(axis.values)}"] if alone else axis.texts
+        for place, label in enumerate(labels[:MOST_ROWS]):
+            chosen = np.ones(points.count, bool) if alone else axis.codes == place
+            table.add_row(escape(label), *(x for o in outcomes for x in _statistics(o.name, o.column[chosen])))
         console.print(table)
         if len(labels) > MOST_ROWS:
             console.print(f"… and {len(labels) - MOST_ROWS} more")
 
 
-def _along(found: xr.Dataset, path: str) -> tuple[list[Any], list[Any]]:
-    """Values of an axis, and the cosines at each."""
+def _statistics(name: str, values: Any) -> list[str]:
+    """Median, least and greatest of an outcome."""
     import numpy as np
 
-    cosine, values = found["cosine"], np.asarray(found.coords[path])
-    if path in cosine.dims:
-        return values.tolist(), [np.asarray(cosine.isel({path: i})) for i in range(len(values))]
-    labels = np.unique(values)
-    return labels.tolist(), [np.asarray(cosine)[values == label] for label in labels]
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return ["–"] * len(STATISTICS)
+    return [f"{x:.6f}" if name == "cosine" else f"{x:.3g}" for x in (np.median(known), np.min(known), np.max(known))]

@@ -43,9 +43,9 @@ class Axis:
         return bool(self.spacing)
 
     @classmethod
-    def of(cls, path: str, given: Any, *, distinct: bool = True) -> Axis:
-        """Axis of what a file says: a list, of distinct values or not, or a range as ``{ log = [1, 1e6, 13] }``."""
-        path = _full(path)
+    def of(cls, path: str, given: Any) -> Axis:
+        """Axis of what a file says: a list of values, or a range as ``{ log = [1, 1e6, 13] }``."""
+        path = _full(path, given)
         if isinstance(given, Axis):
             return given
         if isinstance(given, Mapping):
@@ -105,15 +105,20 @@ class Axis:
         return [float(low + x * (high - low)) for x in uniform]
 
 
-def _full(path: str) -> str:
+def _full(path: str, given: Any) -> str:
     """The path as a design file has it; sections of a profile may be named alone, as `--set` takes them."""
     head = path.split(".")[0]
+    if isinstance(given, Mapping) and "." not in path and path not in ALONE:
+        field_ = f'"{path}.{next(iter(given), "…")}…" = …'
+        raise ArgumentError(f"Argument `axes` must name a field in quotes, {field_}, but has a table {path!r}")
     if head in SECTIONS and "." in path:
         return f"profile.{path}"
     known = (*DESIGN, *SETTINGS)
     if path not in ALONE and (head not in known or "." not in path):
         words = [*ALONE, *(f"{k}.…" for k in known)]
-        raise ArgumentError(f"Argument `axes` must be {', '.join(words)}, but has {path!r}{nearest(head, known)}")
+        close = nearest(head, (*ALONE, *known, *SECTIONS))
+        hint = close if "did you mean" in close else f"; sections of the profile are {', '.join(SECTIONS)}"
+        raise ArgumentError(f"Argument `axes` must be {', '.join(words)}, but has {path!r}{hint}")
     return path
 
 
@@ -189,7 +194,8 @@ class Sweep:
             raise ArgumentError("Argument `calibrated` must be false with `moves`: what is known holds at the start")
         axes = {}
         for path, given in self.axes.items():
-            axis = Axis.of(path, given, distinct=self.mode != "zip")
+            axis = Axis.of(path, given)
+            self._refuse_unused(axis.path)
             if axis.path in axes:
                 raise ArgumentError(f"Argument `axes` must name every field once, but has {axis.path} twice")
             if self.mode != "zip" and len({repr(v) for v in axis.values}) < len(axis.values):
@@ -213,6 +219,15 @@ class Sweep:
             raise ArgumentError(f"Argument `axes` must be equally long to be zipped, but have {sorted(lengths)} values")
         if self.count > MOST_POINTS:
             raise ArgumentError(f"Argument `axes` must make at most {MOST_POINTS:,} points, but make {self.count:,}")
+
+    def _refuse_unused(self, path: str) -> None:
+        """Refuse an axis that nothing would depend on."""
+        if path.startswith("training.") and not self.moves:
+            raise ArgumentError(
+                f"Argument `moves` must be at least 1 to sweep over {path}: without it nothing is trained"
+            )
+        if path == "training.steps":
+            raise ArgumentError(f"Argument `axes` must not have {path}, as `moves` says how many steps are trained")
 
     @staticmethod
     def of(table: Mapping[str, Any]) -> Sweep:

@@ -94,7 +94,9 @@ def find_budget(
     netlist, gamma = _with_gamma(netlist, any(r.path == GAMMA for r in ranges))
     refused: dict[str, str] = {}
     if evaluate is None:
-        refused = {r.path: reason for r in ranges if (reason := _refusal(netlist, r, seeds[0]))}
+        refused = {
+            r.path: reason for r in ranges if (reason := _refusal(netlist, r, seeds[0], options.get("moves", 0)))
+        }
         ranges = [r for r in ranges if r.path not in refused]
         evaluate = Emulated(netlist, tuple(seeds), options, workers, memory, report, _expected(ranges))
         if not settings.profile(netlist).ideal:
@@ -178,6 +180,8 @@ def _range(path: str, given: Any) -> Range:
             raise ArgumentError(f"Argument `{path}` must be numbers to have a budget, but has {value!r}")
     direction, whole = _direction(axis.path)
     low, high = min(axis.values), max(axis.values)
+    if low == high:
+        raise ArgumentError(f"Argument `{path}` must have two values for a limit to lie between, but has {low!r} alone")
     ends = (high, low) if direction < 0 else (low, high)
     if axis.sampled:
         return Range(axis.path, *ends, "whole" if whole else axis.spacing, ordered=direction != 0)
@@ -213,11 +217,12 @@ def _direction(path: str) -> tuple[int, bool]:
     return 0, whole
 
 
-def _refusal(netlist: Netlist, axis: Range, seed: int) -> str:
+def _refusal(netlist: Netlist, axis: Range, seed: int, moves: int) -> str:
     """Why an axis means nothing to this design; nothing if it does."""
     if axis.path.startswith("profile.drive.") and not netlist.drives:
         return "the design has no drives"
-    plan = Plan(netlist, Sweep({axis.path: [axis.best, axis.worst], "seed": [seed]}))  # which refuses what is wrong
+    # Which refuses what is wrong.
+    plan = Plan(netlist, Sweep({axis.path: [axis.best, axis.worst], "seed": [seed]}, moves=moves))
     for group in plan.groups:
         profiles = [lane.profile for lane in group.lanes]
         try:

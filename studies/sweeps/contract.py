@@ -161,6 +161,11 @@ class Budget:
                 )
             if not s.range.ordered and s.good is not None:
                 yield f"{short(s.range.path)} has no direction: jointly it is held at the best value that was found."
+        if "pilot" in self.gamma and any(s.good is not None for s in self.singles):
+            yield (
+                "These limits are those of the γ that pilot echoes choose: with a `learning.gamma` of the design's "
+                "own, found by a sweep over it, less may do."
+            )
         for path, reason in self.refused.items():
             yield f"{short(path)} does not apply: {reason}."
         for reason, count in self.lost.items():
@@ -199,11 +204,12 @@ class Budget:
         return name + outcome_text(r.outcome, trial.worst[r.outcome])
 
     def _both(self, trial: Trial) -> str:
-        return " and ".join(
-            f"{n} is {outcome_text(n, trial.worst[n])} at the worst seed and {outcome_text(n, trial.median[n])} at the "
-            "median one"
-            for n in trial.worst
-        )
+        found = []
+        for name in trial.worst:
+            worst, median = (outcome_text(name, values[name]) for values in (trial.worst, trial.median))
+            verb = "has" if worst == "failed" else "is"
+            found.append(f"{name} {verb} {worst} at the worst seed and {median} at the median one")
+        return " and ".join(found)
 
 
 def short(path: str) -> str:

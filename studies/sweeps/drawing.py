@@ -72,6 +72,8 @@ class Scale:
 
 def cosine_text(distance: float) -> str:
     """A cosine by its distance from one, with as many nines as it has, never rounded up: 0.9993, later 1−2·10⁻⁷."""
+    if distance <= FLOOR:
+        return "1"
     steps, exponent = _leading(distance)
     if _nines(distance) <= 5:
         return _decimal(distance)
@@ -80,6 +82,8 @@ def cosine_text(distance: float) -> str:
 
 def short_text(distance: float) -> str:
     """The same in at most six characters, for cells of maps: 0.9993, later 1−2e-7."""
+    if distance <= FLOOR:
+        return "1"
     steps, exponent = _leading(distance)
     return _decimal(distance) if _nines(distance) <= 4 else f"1−{steps}e{exponent}"
 

@@ -229,10 +229,17 @@ def run(
         report: is told the progress.
     """
     out = Path(out)
-    lanes = _lanes(netlist, sweep, memory, workers, out)
+    fit, each = _lanes(netlist, sweep, memory, workers)
+    lanes = _told_lanes(out) or fit
     found = course(Job.of(netlist, sweep, lanes, out))
     store = Store.open(out, found.layout)
     missing = store.missing()
+    widest = max(chunk.width for chunk in found.chunks)
+    if missing and widest * each > memory:
+        raise ArgumentError(
+            f"Argument `memory` must be at least {size_text(widest * each)} to go on with {out}, which was begun with "
+            f"chunks of {widest} points, but is {size_text(memory)}: use fewer workers, or begin in another folder"
+        )
     counts = [len(points) for points in found.layout.chunks]
     total, done = sum(counts), sum(counts) - sum(counts[n] for n in missing)
     finished = _remotely(scheduler, found.job, missing) if scheduler else _here(found, store, missing, workers)
@@ -249,7 +256,7 @@ def outcomes(
     netlist: Netlist, sweep: Sweep, *, memory: int = MEMORY, workers: int = 2, report: Report | None = None
 ) -> dict[str, Any]:
     """Outcomes of all points by name, in their order, without keeping them anywhere."""
-    found = course(Job.of(netlist, sweep, _lanes(netlist, sweep, memory, workers, None), None))
+    found = course(Job.of(netlist, sweep, _lanes(netlist, sweep, memory, workers)[0], None))
     results: dict[int, dict[str, Any]] = {}
 
     def keep(number: int) -> None:
@@ -321,28 +328,35 @@ def compute(number: int, job: Job) -> int:
 # Memory -------------------------------------------------------------------------------------------------------------
 
 
-def _lanes(netlist: Netlist, sweep: Sweep, memory: int, workers: int, out: Path | None) -> int:
-    """How many points fit, or as many as a store there has been made with, if those fit."""
-    job = Job.of(netlist, sweep, MOST_LANES, out)
+def _lanes(netlist: Netlist, sweep: Sweep, memory: int, workers: int) -> tuple[int, int]:
+    """How many points a chunk may have, and the memory that each of them takes."""
+    job = Job.of(netlist, sweep, MOST_LANES, None)
     plan = _plan(job.design, job.sweep)
     largest = max(lane_bytes(group) for group in plan.groups)
-    fit = int(LARGEST * memory / (workers * largest))
-    if fit < 1:
+    each = ceil(workers * largest / LARGEST)
+    if memory < each:
         raise ArgumentError(
-            f"Argument `memory` must be at least {workers * largest / LARGEST:.3g} bytes for this design, but is "
-            f"{memory}: use fewer steps, stimuli or shots, or fewer workers"
+            f"Argument `memory` must be at least {size_text(each)} for this design, but is {size_text(memory)}: use "
+            "fewer steps, stimuli or shots, or fewer workers"
         )
-    fit = min(fit, max(GOOD_BYTES // largest, FEWEST_LANES), MOST_LANES)
-    known = None if out is None else _told_lanes(out)
-    return known if known is not None and known <= fit else fit
+    return min(memory // each, max(GOOD_BYTES // largest, FEWEST_LANES), MOST_LANES), each
 
 
 def _told_lanes(out: Path) -> int | None:
+    """How many a store there was begun with."""
     try:
         lanes = json.loads((out / "zarr.json").read_bytes())["attributes"]["lanes"]
-        return lanes if isinstance(lanes, int) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    return lanes if isinstance(lanes, int) and 1 <= lanes <= MOST_LANES else None
+
+
+def size_text(count: int) -> str:
+    """Bytes as `--memory` takes them, never fewer than these."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{ceil(count / size * 10) / 10:g} {unit}"
+    return f"{count} B"
 
 
 def lane_bytes(group: Group) -> int:

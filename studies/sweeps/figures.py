@@ -6,6 +6,7 @@ that a figure does not show are at their middle value, or where `at` says: at a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +128,7 @@ def u_curve(ds: xr.Dataset, by: str | None = None, x: str = GAMMA, *, order: flo
     axis.plot([], [], "o", mfc="none", mec="0.35", ms=8, mew=1.4, label="lowest that was found")
     axis.plot([], [], ":", color="0.35", lw=0.9, label=f"noise ∝ 1/{symbol}, bias ∝ {symbol}{power}")
     legend(axis, points.axes[by].title if by else None)
-    notes = ["one branch only: no optimum in this range"] * any("branch" in v for v in verdicts)
+    notes = ["one branch only: no optimum in this range"] * all("branch" in v for v in verdicts)
     head(figure, points, f"{told.label} over {points.axes[x].label}", "error", choice, notes + _how_many(points, by))
     return figure
 
@@ -178,18 +179,19 @@ def overview(ds: xr.Dataset, require: Limits = None) -> dict[str, Figure]:
     def others(*shown: str | None) -> dict[str, str]:
         return {n: v for n, v in best.items() if n not in shown}
 
-    for outcome in [n for n in ("cosine", "final_loss", "accuracy") if n in points.outcomes]:
+    for outcome in [n for n in (points.quality, "final_loss", "accuracy") if n in points.outcomes]:
+        file = _file(outcome)
         if len(hardware) > 1:
             x, y = hardware[:2]
-            found[f"{outcome}-map"] = heat(ds, outcome, x, y, require, at=others(x, y))
+            found[f"{file}-map"] = heat(ds, outcome, x, y, require, at=others(x, y))
         for x in points.free:
             by = next((n for n in few if n != x), None)
-            found[f"{outcome}-over-{_file(x)}"] = lines(ds, outcome, x, by, require, at=others(x, by))
+            found[f"{file}-over-{_file(x)}"] = lines(ds, outcome, x, by, require, at=others(x, by))
     alone = not points.zipped or points.free == [GAMMA]
     if "error" in points.outcomes and GAMMA in points.free and alone and points.axes[GAMMA].scale != "index":
         found["u-curve"] = u_curve(ds, next((n for n in few if n != GAMMA), None))
-    for cost in points.costs[:2] if "cosine" in points.outcomes else ():
-        found[f"cosine-against-{_file(cost)}"] = pareto(ds, cost, "cosine", require)
+    for cost in points.costs[:2] if points.quality in points.outcomes else ():
+        found[f"{points.quality}-against-{_file(cost)}"] = pareto(ds, cost, points.quality, require)
     return found
 
 
@@ -200,7 +202,8 @@ def _different(x: str, other: str | None) -> tuple[str, ...]:
 
 
 def _file(name: str) -> str:
-    return words(name).replace("γ", "gamma").replace("ε", "epsilon").replace(" ", "-")
+    """A name for files, without what shells read as patterns."""
+    return re.sub(r"[^\w.-]+", "-", words(name).replace("γ", "gamma").replace("ε", "epsilon"))
 
 
 def _how_many(points: Points, by: str | None) -> list[str]:

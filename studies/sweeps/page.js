@@ -25,6 +25,7 @@
 
   /** A cosine by its distance from one, never rounded up. */
   function cosine(distance) {
+    if (distance <= FLOOR) return "1";
     const exponent = Math.floor(Math.log10(distance) + 1e-9);
     if (exponent >= -5) {
       const scale = 10 ** Math.max(2, -exponent);

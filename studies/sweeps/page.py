@@ -86,7 +86,8 @@ def write(
     limits = points.required(require)
     name = title or str(ds.attrs.get("name") or "Sweep")
     script = files("studies.sweeps").joinpath("page.js").read_text("utf-8")
-    blocks: list[report.Block] = [_numbers(points, limits), *map(report.Paragraph, (*_answer(points, limits), *notes))]
+    told = (*_answer(points, limits), *(f"{w[:1].upper()}{w[1:]}." for w in points.warnings), *notes)
+    blocks: list[report.Block] = [_numbers(points, limits), *map(report.Paragraph, told)]
     data = _data(points, limits, _file(name))
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -124,7 +125,7 @@ def _embedded(data: dict[str, Any]) -> str:
 
 def _data(points: Points, limits: Mapping[str, float], file: str) -> dict[str, Any]:
     """All that the script draws from."""
-    told = [n for n in ("cosine", "final_loss", "accuracy", "error") if n in points.outcomes]
+    told = [n for n in (points.quality, "final_loss", "accuracy", "error") if n in points.outcomes]
     first = told[0] if told else next((n for n, o in points.outcomes.items() if o.better), next(iter(points.outcomes)))
     shown = sorted(points.free, key=lambda n: n == GAMMA) or list(points.axes)[:1]
     costs = [n for n in points.costs if n != first] if points.outcomes[first].better else []
@@ -205,7 +206,10 @@ def _numbers(points: Points, limits: Mapping[str, float]) -> report.Numbers:
     """The numbers that matter."""
     failed = int(points.failed.sum())
     items = [(f"{points.count:,}", "points"), (f"{points.count - failed:,}", "computed"), (f"{failed:,}", "failed")]
-    if "cosine" in points.outcomes and failed < points.count:
+    if points.quality == "error" and failed < points.count:
+        least = float(np.nanmin(points.outcomes["error"].column))
+        items.append((number_text(least), "least relative error of the gradient"))
+    elif "cosine" in points.outcomes and failed < points.count:
         best = float(np.nanmax(points.outcomes["cosine"].column))
         items.append((cosine_text(max(1 - best, FLOOR)), "best cosine to the exact gradient"))
     if limits:

@@ -36,6 +36,11 @@ _POINT, _EXTRAS = "point", ("parameter", "kind")
 _SECTIONS = ("profile.", "learning.", "training.", "task.", "elements.")
 _GREEK = {"gamma": "γ", "epsilon": "ε"}
 _MOST_VALUES = 12
+_IDLE = {
+    "chip": "chips differ if something is drawn for each, such as fabrication.mismatch",
+    "tolerance": 'chips have tolerances with fabrication.mismatch = "tolerance"',
+}
+"""Why an axis, by the end of its path, may have done nothing."""
 
 Numbers = NDArray[np.float64]
 
@@ -154,6 +159,37 @@ class Points:
     outcomes: dict[str, Outcome]
     zipped: bool
     """Whether axes moved together or were sampled, and are no grid."""
+    lone: bool = False
+    """Whether one parameter alone is trained."""
+
+    @property
+    def quality(self) -> str:
+        """The outcome that tells how good gradients are; of one parameter a cosine is only the sign."""
+        return "error" if self.lone and "error" in self.outcomes else "cosine"
+
+    @property
+    def idle(self) -> list[str]:
+        """Axes of a grid along which no outcome changes."""
+        shape = [len(a.values) for a in self.axes.values()]
+        if self.zipped or np.prod(shape) != self.count:
+            return []
+        columns = [o.column.reshape(shape) for o in self.outcomes.values()]
+        return [
+            name
+            for place, name in enumerate(self.axes)
+            if shape[place] > 1 and all(np.array_equal(c, c.take([0] * shape[place], place), True) for c in columns)
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What one must know before one believes the numbers."""
+        found = [
+            f"no outcome depends on {words(n)}{next((f': {why}' for k, why in _IDLE.items() if n.endswith(k)), '')}"
+            for n in self.idle
+        ]
+        if self.quality != "cosine" and "cosine" in self.outcomes:
+            found.append("one parameter alone is trained, so that a cosine is only its sign: see the relative error")
+        return found
 
     @property
     def count(self) -> int:
@@ -296,7 +332,7 @@ def read(ds: xr.Dataset) -> Points:
     names.sort(key=lambda n: _FIRST.index(n) if n in _FIRST else len(_FIRST))
     axes = {n: _axis(n, ds[n].attrs, column(n), sampled=_POINT in ds[n].dims) for n in ordered}
     outcomes = {n: _outcome(n, ds[n].attrs, column(n).astype(np.float64)) for n in names}
-    return Points(axes, outcomes, zipped=_POINT in dims)
+    return Points(axes, outcomes, zipped=_POINT in dims, lone=ds.sizes.get("parameter") == 1)
 
 
 def _keys(codes: Sequence[NDArray[np.int64]], sizes: Sequence[int], count: int) -> NDArray[np.int64]:

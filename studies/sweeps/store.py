@@ -34,7 +34,7 @@ from zarr.core.buffer import Buffer
 from zarr.storage import MemoryStore
 
 from devices import ArgumentError
-from rhel_hw.files import write_atomically
+from rhel_hw.files import refuse_unwritable, write_atomically
 from studies.sweeps.layout import OWN, Layout
 
 CHUNKS, ROOT = ".chunks", "zarr.json"
@@ -120,11 +120,7 @@ class Store:
     def to_netcdf(self, path: Path | str) -> Path:
         """Write what there is so far as one netCDF file; attributes that it has no types for become JSON."""
         path = Path(path)
-        if absent := [name for name in ("h5netcdf", "h5py") if find_spec(name) is None]:
-            raise ArgumentError(
-                f"Argument `netcdf` must be written by h5netcdf and h5py, but {' and '.join(absent)} cannot be found: "
-                "pip install 'rhel-hw[netcdf]'"
-            )
+        refuse_netcdf(path)
         dataset = self.dataset()
         plain = {k: v if type(v) in (str, int, float) else json.dumps(v) for k, v in dataset.attrs.items()}
         # Made in memory first: HDF5 brings the whole process down if a disk is full when it closes a file.
@@ -231,7 +227,10 @@ class Store:
             ours = self.layout.attrs
             keys = sorted(k for k in {*ours, *root} - {*OWN} if ours.get(k, ours) != root.get(k, root))
             what = f"{', '.join(keys) or 'the fingerprint'} {'differ' if len(keys) > 1 else 'differs'}"
-            raise ArgumentError(f"{refused} results of another design or other settings: {what}")
+            raise ArgumentError(
+                f"{refused} results of another design or other settings: {what}. Name another folder, or remove this "
+                "one"
+            )
         return root
 
     def _place(self, path: Path, content: bytes, *, new: bool = False) -> None:
@@ -326,6 +325,16 @@ class Store:
             except Exception:  # Zarr raises many kinds for files that are damaged
                 return False
         return all(f.drop_vars(set(f.variables) - set(wanted.variables)).identical(wanted) for f in found)
+
+
+def refuse_netcdf(path: Path) -> None:
+    """Refuse a netCDF file that could not be written."""
+    if absent := [name for name in ("h5netcdf", "h5py") if find_spec(name) is None]:
+        raise ArgumentError(
+            f"Argument `netcdf` must be written by h5netcdf and h5py, but {' and '.join(absent)} cannot be found: "
+            "pip install 'rhel-hw[netcdf]'"
+        )
+    refuse_unwritable(path, "netcdf")
 
 
 @contextmanager

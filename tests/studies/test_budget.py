@@ -291,7 +291,9 @@ def test_what_the_ideal_design_cannot_do_is_refused_with_its_figure(netlist):
 
 def test_gamma_is_told(netlist):
     axes = {"readout.noise": [1e-4, 1e-3]}
-    assert find_budget(netlist, "error=0.1", axes=axes, evaluate=additive).gamma.startswith("chosen by pilot echoes")
+    piloted = find_budget(netlist, "error=0.1", axes=axes, evaluate=additive)
+    assert piloted.gamma.startswith("chosen by pilot echoes")
+    assert any("`learning.gamma` of the design's own" in line for line in piloted.foot())
     fixed = netlist.replace(settings={**netlist.settings, "learning": {"gamma": 10.0}})
     assert find_budget(fixed, "error=0.1", axes=axes, evaluate=additive).gamma == "10, as the design says"
 

@@ -259,7 +259,9 @@ def test_another_sweep_is_refused_and_says_what_differs(tmp_path, finished):
         Store.open(tmp_path, layout).write(0, results(layout, 0))
     before = tree(tmp_path)
     other = {**ATTRS, "versions": {"numpy": "3"}, "profile": "bench-8bit"}
-    with pytest.raises(ArgumentError, match=r"Argument `out` .* other settings: profile, versions differ$"):
+    with pytest.raises(
+        ArgumentError, match=r"Argument `out` .* other settings: profile, versions differ\. Name another folder"
+    ):
         Store.open(tmp_path, replace(layout, attrs=other, fingerprint="abd"))
     with pytest.raises(ArgumentError, match="the fingerprint differs"):
         Store.open(tmp_path, replace(layout, fingerprint="abd"))

@@ -85,6 +85,10 @@ def test_draws_stay_inside_their_range(low, factor, uniform):
         ({"axes": {"seed": [0]}, "repeats": 0}, "at least 1"),
         ({"axes": {"seed": {"whole": [0, 4000, 4001]}, "chip": {"whole": [0, 4000, 4001]}}}, "at most 10,000,000"),
         ({"axes": {"seed": [0]}, "step": 3}, "no key of"),
+        ({"axes": {"readot.bits": [4]}}, "did you mean `readout`"),
+        ({"axes": {"profile": {"readout": {"bits": [4, 6]}}}}, "in quotes"),
+        ({"axes": {"training.rate": [0.1, 0.2]}}, "`moves` must be at least 1"),
+        ({"axes": {"training.steps": [1, 2]}, "moves": 3}, "as `moves` says"),
     ],
 )
 def test_refusals(given_, words):

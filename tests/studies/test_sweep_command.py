@@ -46,9 +46,12 @@ def _written(path, text):
 
 
 def test_people_are_told_what_was_found(design, call):
-    printed = call("sweep", str(design), "--axis", "learning.gamma=log:1:100:3", "--axis", "readout.bits=8")
-    assert "3 points" in printed
+    axes = ("learning.gamma=log:1:100:3", "readout.bits=8", "chip=0..1")
+    printed = call("sweep", str(design), *(word for axis in axes for word in ("--axis", axis)))
+    assert "6 points" in printed
     assert "learning.gamma" in printed
+    # Chips of an ideal bench are all alike.
+    assert "no outcome depends on chip: chips differ if something is drawn" in " ".join(printed.split())
     assert "wrote" in printed
 
 
@@ -60,6 +63,12 @@ def test_people_are_told_what_was_found(design, call):
         (["--axis", "readout.bots=4"], "no setting of"),
         (["--mode", "grd"], "did you mean"),
         (["--memory", "lots"], "must be a size"),
+        (["--memory", "1.2.3 GB"], "must be a size"),
+        (["--axis", "chip=0..99999999999"], "at most 10,000,000 values"),
+        (["--axis", "chip=5..2"], "must go up"),
+        (["--axis", "readout.bits=4", "--axis", "readout.bits=8"], "twice"),
+        (["--netcdf", "nowhere/six.nc"], "`netcdf` must be a file in a folder"),
+        (["--require", "cosine=0.9", "--axis", "learning.gamma=100"], "two values"),
         (["--memory", "1 kB"], "must be at least"),
         (["--require", "cosin=0.9"], "cosin"),
     ],
@@ -68,6 +77,18 @@ def test_misuse_ends_with_one_message(design, call, options, words):
     said = call("sweep", str(design), *options, code=2)
     assert words in said
     assert said.count("\n") == 1
+
+
+def test_help_says_where_axes_come_from(call):
+    assert "sweep.axes" in " ".join(call("sweep", "--help").replace("│", " ").split())
+
+
+def test_an_interrupted_sweep_says_how_to_go_on(design, call, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("studies.sweeps.run", interrupted, raising=False)
+    assert "the same command goes on" in call("sweep", str(design), code=130)
 
 
 def test_a_design_without_axes_says_what_to_do(call):

@@ -340,7 +340,27 @@ def test_overview_of_few_axes(ds):
     assert set(overview(ds.isel({BITS: [2], NOISE: [1]}))) == {"cosine-over-gamma", "u-curve"}
     assert set(overview(ds.isel({BITS: [2], NOISE: [1], GAMMA: [3]}))) == set()
     loss = ds.cosine.rename("final_loss").assign_attrs(long_name="loss after training")
-    assert "final_loss-map" in overview(ds.assign(final_loss=loss))
+    assert "final-loss-map" in overview(ds.assign(final_loss=loss))
+
+
+def test_of_one_parameter_errors_are_drawn_as_a_cosine_is_only_a_sign(ds):
+    one = ds.assign_coords(parameter=["L1.inductance"])
+    assert read(ds).quality == "cosine"
+    assert {"error-map", "error-over-gamma", "error-against-energy"} <= set(overview(one))
+    assert any("only its sign" in w for w in read(one).warnings)
+
+
+def test_axes_that_do_nothing_are_named(ds):
+    assert read(ds).idle == []
+    still = ds.isel({SEED: [0, 0, 0]}).assign_coords({SEED: [0, 1, 2]})
+    assert read(still).warnings == ["no outcome depends on seed"]
+    chips = still.rename({SEED: "chip"})
+    assert "fabrication.mismatch" in read(chips).warnings[0]
+
+
+def test_files_are_named_without_patterns(ds):
+    found = overview(ds.rename({NOISE: "elements.L*.tolerance"}))
+    assert "cosine-over-L-tolerance" in found
 
 
 def test_samples_are_put_into_bins():
@@ -429,7 +449,15 @@ def test_cells_of_uneven_axes_are_equally_large():
 
 @pytest.mark.parametrize(
     ("distance", "text"),
-    [(0.31, "0.69"), (7e-4, "0.9993"), (2.1e-5, "1−3e-5"), (1e-5, "1−1e-5"), (2e-7, "1−2e-7"), (9.6e-8, "1−1e-7")],
+    [
+        (0.31, "0.69"),
+        (7e-4, "0.9993"),
+        (2.1e-5, "1−3e-5"),
+        (1e-5, "1−1e-5"),
+        (2e-7, "1−2e-7"),
+        (9.6e-8, "1−1e-7"),
+        (1e-16, "1"),
+    ],
 )
 def test_cosines_in_few_characters(distance, text):
     assert short_text(distance) == text

@@ -332,6 +332,18 @@ def test_memory_is_bounded_by_refusal(netlist, tmp_path):
         run(netlist, Sweep(QUICK), tmp_path / "s", memory=1000)
 
 
+def test_with_less_memory_results_are_read_but_not_gone_on_with(whole, netlist, monkeypatch, tmp_path):
+    """Chunks are as large as they were begun with; the message says how much they need, and nothing is lost."""
+    least = engine._lanes(netlist, Sweep(QUICK), engine.MEMORY, 2)[1]
+    found, _ = run(Netlist.load(whole / "design.toml"), Sweep(QUICK), whole / "store", memory=least)
+    assert found.attrs["lanes"] > 1
+    monkeypatch.setattr(engine, "_threads", lambda *_: (_ for _ in ()).throw(InterruptedError))
+    with pytest.raises(InterruptedError):
+        run(netlist, Sweep(QUICK), tmp_path / "s")
+    with pytest.raises(ArgumentError, match=r"to go on with .* chunks of"):
+        run(netlist, Sweep(QUICK), tmp_path / "s", memory=least)
+
+
 # Clusters -----------------------------------------------------------------------------------------------------------
 
 
