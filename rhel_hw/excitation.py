@@ -77,11 +77,11 @@ def band_limited(
         wave = np.zeros(design.steps)
         for line, phase in zip(lines, phases, strict=True):
             wave += np.sin(2 * np.pi * line * times + phase)
-        waves[drive.name] = amplitude * _natural(design, drive) * wave * np.sqrt(2 / LINES)
+        waves[drive.name] = amplitude * natural(design, drive) * wave * np.sqrt(2 / LINES)
     return waves
 
 
-def _natural(design: Design, drive: Drive) -> float:
+def natural(design: Design, drive: Drive) -> float:
     """Size of a waveform, in SI, that is one in the design's own units."""
     reach = [i.reach for i in design.assembly.inputs if i.drive.name == drive.name and i.function == "value"]
     return 1 / max(reach) if reach else design.assembly.units.scale(drive.unit)

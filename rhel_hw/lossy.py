@@ -15,14 +15,14 @@ from rhel_hw.profile import Dynamics, ProfileError
 
 def lossy_elements(design: Design, elements: Mapping[str, Element], dynamics: Dynamics) -> dict[str, Element]:
     """Elements by name with the quality, damping and linewidth that a profile asks for."""
-    found, rate, ground = dict(elements), _typical_rate(design), design.netlist.ground
+    found, rate, ground = dict(elements), typical_rate(design), design.netlist.ground
     for name in ("quality", "damping", "linewidth"):
         for part, value in _by_element(f"dynamics.{name}", getattr(dynamics, name), found):
             found |= {e.name: e for e in _lossy(f"dynamics.{name}", part, name, value, rate, ground)}
     return found
 
 
-def _typical_rate(design: Design) -> float:
+def typical_rate(design: Design) -> float:
     """Geometric mean of the angular frequencies."""
     rates = 2 * np.pi * np.abs(design.frequencies_hz)
     rates = rates[rates > 1e-6 * rates.max()]
