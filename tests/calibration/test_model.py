@@ -20,7 +20,7 @@ def test_with_the_true_values_it_reads_what_the_bench_reads(name):
     design = Netlist.load(name).compile(steps=40)
     light = any("intrinsic_q" in e.parameters for e in design.netlist.elements)
     loss = {"linewidth": typical_rate(design) / (2 * np.pi * 300)} if light else {"quality": 300.0}
-    drive = {"full_scale": 2.0, "gain": 1.02, "offset": 0.01}
+    drive = {"bits": 8, "full_scale": 2.0, "gain": 1.02, "offset": 0.01}
     bench = bench_of(design, dynamics=loss, readout={}, drive=drive)
     model = Model.of(design, bench.describe())
     x = np.repeat(model.ideal[:, None], 2, axis=1)
@@ -32,7 +32,7 @@ def test_with_the_true_values_it_reads_what_the_bench_reads(name):
     count = len(model.drives)
     x[model.parts["drives"]] = np.repeat([1.02, 0.01, 0.0], count)[:, None]
     channels, rng = bench.describe().channels, np.random.default_rng(0)
-    waves = 0.3 * rng.uniform(-1, 1, (40, count, 2)) * model.drive_scales[:, None]
+    waves = rng.integers(-10, 11, (40, count, 2)) / 32 * model.drive_scales[:, None]  # codes of eight bits
     start = tuple(
         {n: 0.3 * channels[f"{kind}.{n}"].full_scale for n in bench.describe().nodes if f"{kind}.{n}" in channels}
         for kind in ("position", "momentum")
