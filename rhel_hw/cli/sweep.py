@@ -123,6 +123,11 @@ def sweep(
         return
     console = Console(highlight=False)
     told(console, found)
+    if "learning.gamma" not in asked.axes and "gamma" not in netlist.settings.get("learning", {}):
+        console.print(
+            "[yellow]note[/]: all points nudge with γ = 1, which coarse or noisy readout may not see; "
+            "--axis learning.gamma=auto lets pilot echoes choose it for every point"
+        )
     if store.corrupt:
         console.print(f"[yellow]warning[/]: {len(store.corrupt)} damaged chunks were found, and computed again")
     if missing:

@@ -53,6 +53,8 @@ def test_people_are_told_what_was_found(design, call):
     # Chips of an ideal bench are all alike.
     assert "no outcome depends on chip: chips differ if something is drawn" in " ".join(printed.split())
     assert "wrote" in printed
+    assert "all points nudge" not in printed
+    assert "all points nudge with γ = 1" in call("sweep", str(design), "--axis", "readout.bits=8", "--out", "other")
 
 
 @pytest.mark.parametrize(
