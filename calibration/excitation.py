@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.fitting import Prior, informed
-from calibration.model import Given, Model
-from calibration.probe import Start
+from calibration.model import Given, Model, Start
 from rhel_hw.bench import Kind
 
 Array = Any
@@ -82,11 +81,7 @@ class Stimuli:
 
     def given(self, model: Model) -> Given:
         """The same as the model takes it."""
-        waves, runs = self.voiced(model), self.waves.shape[2]
-        states = [model.state({}, {}, runs), *(model.state(*start, 1) for start in self.prepared(model))]
-        silent = np.zeros((*waves.shape[:2], self.starts.shape[2]))
-        q, p = (np.concatenate(half, axis=1) for half in zip(*states, strict=True))
-        return Given(np.concatenate([waves, silent], axis=2), q, p)
+        return model.given(self.voiced(model), self.prepared(model))
 
 
 def _scales(model: Model) -> Floats:

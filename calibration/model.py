@@ -7,7 +7,7 @@ nominal (differences in units of their size where they may be of either sign), t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -32,6 +32,8 @@ from rhel_hw.profile import Dynamics, ProfileError
 
 Array = Any
 Floats = NDArray[np.float64]
+Start = tuple[Mapping[str, float], Mapping[str, float]]
+"""Positions and momenta by node, in SI; those that are not named are as the design has them."""
 
 QUALITY = 1000.0
 """Losses are counted in those that give this quality factor, by the typical rate of the circuit."""
@@ -294,6 +296,13 @@ class Model:
         units, domains = self.lossy.assembly.units, self.design.netlist.domains
         size = {Kind.MOMENTUM: units.momentum, Kind.POSITION: units.position, Kind.TARGET: units.position}
         return np.array([size[c.kind](domains[c.node]) for c in self.channels])
+
+    def given(self, waves: Floats, starts: Sequence[Start] = ()) -> Given:
+        """Driven passes, (steps, drives, runs) in SI from rest, then free ones from prepared states."""
+        states = [self.state({}, {}, waves.shape[2]), *(self.state(*start, 1) for start in starts)]
+        silent = np.zeros((*waves.shape[:2], len(starts)))
+        q, p = (np.concatenate(half, axis=1) for half in zip(*states, strict=True))
+        return Given(np.concatenate([waves, silent], axis=2), q, p)
 
     def state(self, positions: Mapping[str, Any], momenta: Mapping[str, Any], runs: int) -> tuple[Floats, Floats]:
         """Dimensionless state (n, runs) of a start in SI by node; the others are as the design has them."""

@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.fitting import Experiment
-from calibration.model import Given, Model
+from calibration.model import Model, Start
 from rhel_hw.bench import Bench, Kind, Record, Shot
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-Start = tuple[Mapping[str, float], Mapping[str, float]]
-"""Positions and momenta by node, in SI; those that are not named are as the design has them."""
 
 
 class Asked(NamedTuple):
@@ -66,13 +64,9 @@ class Probe:
             drive = {name: waves[:, i] for i, name in enumerate(model.drives)}
             found.append(self.bench.run(Shot(steps, drive)))
         found += [self.bench.run(Shot(steps, start=start)) for start in starts]
-        states = [model.state({}, {}, runs), *(model.state(*start, 1) for start in starts)]
-        silent = np.zeros((steps, len(model.drives), len(starts)))
         self.log.append(Asked(purpose, steps, len(found), runs + len(starts)))
         read, used = zip(*(self._laid(record, steps) for record in found), strict=True)
-        positions, momenta = (np.concatenate(half, axis=1) for half in zip(*states, strict=True))
-        given = Given(np.concatenate([waves, silent], axis=2), positions, momenta)
-        return Experiment(given, np.concatenate(read, axis=2), np.concatenate(used, axis=2))
+        return Experiment(model.given(waves, starts), np.concatenate(read, axis=2), np.concatenate(used, axis=2))
 
     def _laid(self, record: Record, steps: int) -> tuple[Floats, Flags]:
         """Samples over full scale where the model has them, and which there are; those beyond a range do not count."""

@@ -285,6 +285,7 @@ def test_light_decays_at_the_linewidth():
         np.testing.assert_allclose(np.abs(field(run, node)) ** 2, expected, rtol=1e-6)  # sixth order in step·ω = 0.13
 
 
+@pytest.mark.slow
 def test_thermal_light():
     """A lossy ring and a lossy cavity settle at k_BT/ħω photons, equally in both quadratures."""
     frequency, temperature, q, lanes = 5e9, 0.5, 12.0, 400

@@ -483,6 +483,7 @@ def test_coupled_pillars_follow_thiele_with_the_square_of_the_step(gyrating):
     assert ETA / KAPPA > 0.01  # or there would be little to see
 
 
+@pytest.mark.slow
 def test_polarity_switch_is_the_echo(gyrating):
     """G → −G at fixed X, Y: the switched Thiele equation runs where the echo with flipped momenta runs."""
     run, echo = gyrating

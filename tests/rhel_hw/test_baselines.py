@@ -46,6 +46,7 @@ def test_finite_differences_agree_with_backpropagation(design, task):
     assert found.passes == 1 + 2 * len(design.parameters.trainable_names)
 
 
+@pytest.mark.slow
 def test_simultaneous_perturbation_is_right_on_average(design, task):
     """The error of the mean falls as one over the root of the samples: ±40 % for a single pair of seeds."""
     exact = trained(design, BPTT().gradient(task).theta)

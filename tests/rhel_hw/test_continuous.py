@@ -57,6 +57,7 @@ def deviations(ours, exact):
 # Echo against adjoint ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_toy_echo_equals_adjoint_at_all_times(toy):
     """The energy is quadratic, so that ε need not be small: what is left is the solver's 1e-12, over ε."""
     task = problem(toy)

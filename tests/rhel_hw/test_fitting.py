@@ -80,6 +80,7 @@ def test_the_rate_falls_by_half_a_cosine():
     assert Fitting(moves=100, rate=0.3).rate_at(70) == pytest.approx(0.3)
 
 
+@pytest.mark.slow
 def test_values_are_learnt_too():
     series = adding_problem(40, 20)
     model = HSSM(2, 1, 6, (LinearRow(5), NonlinearRow(5)))

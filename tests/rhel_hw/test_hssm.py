@@ -172,6 +172,7 @@ def test_strengths_that_differ_by_powers_of_ten_need_one_program():
 # Circuits and benches -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_any_circuit_is_a_recurrence(design):
     model = HSSM(2, 3, 4, (Circuit(design), NonlinearRow(4), Circuit(design, amplitude=0.5)))
     assert_alike(*both(model, batch_of(2)), 1e-9)

@@ -112,7 +112,7 @@ def test_automatic_gamma_is_one_where_there_is_nothing_to_learn(toy):
     assert all(float(jnp.max(jnp.abs(v))) < 1e-12 for v in found.theta.values())
 
 
-@pytest.mark.parametrize("operation", [None, SignFlip()], ids=str)
+@pytest.mark.parametrize("operation", [None, pytest.param(SignFlip(), marks=pytest.mark.slow)], ids=str)
 def test_self_consistent_nudging_has_a_bias_of_second_order_even_in_linear_circuits(toy, operation):
     options = {"nudging": SelfConsistent()} | ({} if operation is None else {"operation": operation})
     exact = BPTT().gradient(toy)

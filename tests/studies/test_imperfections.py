@@ -52,6 +52,7 @@ def slope(x, y):
     return np.polyfit(np.log(np.asarray(x, float)), np.log(np.asarray(y, float)), 1)[0]
 
 
+@pytest.mark.slow
 def test_errors_of_the_echo_hurt_on_both_sides(results):
     found, verdict = results("echo")
     cosine = found["cosine"].squeeze(drop=True).transpose(GAIN, ANGLE).values

@@ -235,6 +235,7 @@ def test_bad_points_are_refused_before_anything_runs(netlist, tmp_path):
         assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_designs_of_different_size_share_a_data_set(netlist, tmp_path):
     for n in (3, 4):
         (tmp_path / f"ladder{n}.toml").write_text(ladder(n).replace(clock=Clock(None, 200)).to_toml())
