@@ -63,6 +63,11 @@ class Identified:
         return np.stack([self.model.scale(i, x) for i, x in enumerate(self.fit.x[self.model.parts["values"]])])
 
     @property
+    def drawn(self) -> Floats:
+        """The same of what is drawn, (values, 1): one, or the sign of what may be of either."""
+        return np.array([[float(self.model.scale(i, 0.0))] for i in range(len(self.model.values))])
+
+    @property
     def deviations(self) -> Floats:
         """Of the values."""
         slopes = np.array([1.0 if v < 0 else v for v in self.values.ravel()]).reshape(self.values.shape)
@@ -73,6 +78,11 @@ class Identified:
         """Which unknowns are identified, (unknowns, chips)."""
         spread = self.prior.spread[:, None]
         return np.asarray((spread > 0) & (self.fit.deviations < TOLD * spread))
+
+    @property
+    def information(self) -> Floats:
+        """All that is known of every chip, (chips, unknowns, unknowns): of the records, and before."""
+        return np.asarray(self.fit.information + np.diag(self.prior.information))
 
     def confused(self, chip: int = 0) -> list[dict[str, float]]:
         """Combinations of the device's unknowns that a chip's records do not tell: by name, how much of each."""

@@ -7,10 +7,11 @@ nominal (differences in units of their size where they may be of either sign), t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +32,7 @@ from rhel_hw.lossy import lossy_elements, typical_rate
 from rhel_hw.profile import Dynamics, ProfileError
 
 Array = Any
+State = tuple[Array, Array]
 Floats = NDArray[np.float64]
 Start = tuple[Mapping[str, float], Mapping[str, float]]
 """Positions and momenta by node, in SI; those that are not named are as the design has them."""
@@ -53,6 +55,8 @@ class Given(NamedTuple):
     positions: Array
     """At the start, (n, runs), dimensionless."""
     momenta: Array
+    nudges: Array | None = None
+    """Impulses at the starts of the steps, (steps, targets, runs) in SI; None: there are none."""
 
 
 class _How(IntEnum):
@@ -85,9 +89,15 @@ class Model:
     lossy: Design
     """The same with a loss wherever there can be one."""
 
+    @staticmethod
+    def of(design: Design, bench: Description) -> Model:
+        """The model of a design on a bench; one of before is found again, and with it what was compiled for it."""
+        same = replace(bench, passes=0, seconds=0.0)
+        return _made(design, json.dumps(same.to_dict(), default=str))
+
     @classmethod
-    def of(cls, design: Design, bench: Description) -> Model:
-        """The model of a design on a bench."""
+    def new(cls, design: Design, bench: Description) -> Model:
+        """The same, made anew."""
         elements = {e.name: e for e in design.netlist.elements}
         # That of a resonator for light is by its carrier; here it is by the rates at which the circuit moves.
         light = any("intrinsic_q" in e.parameters for e in elements.values())
@@ -242,15 +252,41 @@ class Model:
 
         Positions and targets have one sample less than momenta: their last row is zero.
         """
-        energy, step, runs = self.lossy.hamiltonian, self.lossy.step, given.positions.shape[1]
-        prepared, inputs = energy.prepare(self.theta(x)), self._inputs(x, given)
-        bath = bath_of(energy, prepared, step / 2) if energy.lossy else lambda state: state
-        targets = targets_of(self.lossy) if Kind.TARGET in self.blocks else None
+        waves = self.played(x, given.waves) if self.drives else given.waves[..., None]
+        nudges = None if given.nudges is None else given.nudges[..., None]
+        return self.passed(x, self.started(given, x.shape[-1]), self.inputs(waves), nudges)[1]
 
-        def advance(state: Any, u: Array) -> Any:
-            before = energy.node_momenta(state[1])
-            q, p = bath(state)
-            q, p, inside = Leapfrog().step(energy, q, p, prepared, u, step)
+    def started(self, given: Given, chips: int) -> State:
+        """The state at the start, (n, runs, chips) each."""
+        q, p = (jnp.broadcast_to(v[..., None], (*v.shape, chips)) for v in (given.positions, given.momenta))
+        return q, p
+
+    def passed(
+        self, x: Array, state: State, inputs: Array, nudges: Array | None = None, time: float = 1.0
+    ) -> tuple[State, Array]:
+        """The state at the end of a pass, and the signals of `simulated`.
+
+        Arguments:
+            x: unknowns, (…, chips).
+            state: at the start, (n, runs, chips) each.
+            inputs: of the energy, (steps, m, runs, chips), as `inputs` makes them.
+            nudges: impulses in SI, (steps, targets, runs, chips), or None.
+            time: −1 runs with −H.
+        """
+        energy, step = self.lossy.hamiltonian, self.lossy.step
+        prepared = energy.prepare(self.theta(x))
+        bath = bath_of(energy, prepared, step / 2) if energy.lossy else lambda state: state
+        targets = targets_of(self.lossy) if self.design.netlist.targets else None
+        lanes = state[0].shape[1:]
+
+        def advance(state: Any, given: Any) -> Any:
+            u, nudge = given
+            q, p = state
+            before = energy.node_momenta(p)
+            if nudge is not None and targets is not None:
+                p = p + targets.transpose(jnp.broadcast_to(nudge, (nudge.shape[0], *lanes)))
+            q, p = bath((q, p))
+            q, p, inside = Leapfrog().step(energy, q, p, prepared, u, time * step)
             q, p = bath((q, p))
             middle = energy.node_positions(inside.kicks[0], prepared, u)
             seen = {Kind.POSITION: middle, Kind.MOMENTUM: before}
@@ -258,19 +294,29 @@ class Model:
                 seen[Kind.TARGET] = targets(q)
             return (q, p), self._seen(seen)
 
-        chips = x.shape[-1]
-        start: Any = tuple(jnp.broadcast_to(v[..., None], (*v.shape, chips)) for v in (given.positions, given.momenta))
-        inputs = jnp.broadcast_to(inputs, (*inputs.shape[:2], runs, chips))
-        (_, p), found = jax.lax.scan(advance, start, inputs)
-        nothing = {kind: jnp.zeros((self._rows[kind], runs, chips)) for kind in (Kind.POSITION, Kind.TARGET)}
+        if nudges is not None:
+            nudges = nudges / self.impulses[:, None, None]
+        inputs = jnp.broadcast_to(inputs, (*inputs.shape[:2], *lanes))
+        (q, p), found = jax.lax.scan(advance, state, (inputs, nudges))
+        nothing = {kind: jnp.zeros((self._rows[kind], *lanes)) for kind in (Kind.POSITION, Kind.TARGET)}
         last = self._seen({**nothing, Kind.MOMENTUM: energy.node_momenta(p)})
-        return jnp.concatenate([found, last[None]])
+        return (q, p), jnp.concatenate([found, last[None]])
 
-    def _inputs(self, x: Array, given: Given) -> Array:
+    def inputs(self, waves: Array, integrals: Array | None = None) -> Array:
+        """Inputs of the energy, (steps, m, runs, chips), of what the drives play, (steps, drives, runs, chips) in SI.
+
+        `integrals` (drives, runs, chips) are those of the waveforms before, which voltages leave as flux.
+        """
         if not self.drives:
-            return jnp.zeros((given.waves.shape[0], 0, 1, 1))
-        waves = self.played(x, given.waves)
-        return encode(self.lossy, {name: waves[:, i] for i, name in enumerate(self.drives)})
+            return jnp.zeros((waves.shape[0], 0, 1, 1))
+        start = None if integrals is None else {name: integrals[i] for i, name in enumerate(self.drives)}
+        return encode(self.lossy, {name: waves[:, i] for i, name in enumerate(self.drives)}, start=start)
+
+    @cached_property
+    def impulses(self) -> Floats:
+        """Sizes of impulses at the targets that are one in the design's own units, in SI."""
+        units, domains = self.lossy.assembly.units, self.design.netlist.domains
+        return np.array([units.momentum(domains[t.node]) for t in self.design.netlist.targets])
 
     def _seen(self, by_kind: Mapping[Kind, Array]) -> Array:
         """Of all nodes and targets, (…, runs, chips) by kind, what the channels see, over full scale."""
@@ -315,6 +361,11 @@ class Model:
             if node in momenta:
                 p[i] = momenta[node] / (units.scale(domain.momentum_unit) / factors[i])
         return q, p
+
+
+@lru_cache(maxsize=16)
+def _made(design: Design, bench: str) -> Model:
+    return Model.new(design, Description.of(json.loads(bench)))
 
 
 def curved(signal: Array, gain: Array, offset: Array, bow: Array) -> Array:

@@ -68,6 +68,13 @@ class Probe:
         read, used = zip(*(self._laid(record, steps) for record in found), strict=True)
         return Experiment(model.given(waves, starts), np.concatenate(read, axis=2), np.concatenate(used, axis=2))
 
+    def ask(self, purpose: str, shot: Shot) -> tuple[Floats, Flags]:
+        """A shot: samples over full scale where the model has them, and which count."""
+        before = self.bench.describe().passes
+        record = self.bench.run(shot)
+        self.log.append(Asked(purpose, shot.steps, 1, self.bench.describe().passes - before))
+        return self._laid(record, shot.steps)
+
     def _laid(self, record: Record, steps: int) -> tuple[Floats, Flags]:
         """Samples over full scale where the model has them, and which there are; those beyond a range do not count."""
         model, every = self.model, self.model.bench.decimation

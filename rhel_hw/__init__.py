@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rhel_hw.recurrences import Circuit, LinearRow, NonlinearRow
     from rhel_hw.replay import RecordingBench, ReplayBench
     from rhel_hw.rhel import RHEL
-    from rhel_hw.session import Correction
     from rhel_hw.simulation import (
         Audit,
         Keep,
@@ -79,7 +78,6 @@ __getattr__ = lazy(
         "rhel_hw.recurrences": ("Circuit", "LinearRow", "NonlinearRow"),
         "rhel_hw.replay": ("RecordingBench", "ReplayBench"),
         "rhel_hw.rhel": ("RHEL",),
-        "rhel_hw.session": ("Correction",),
         "devices": ("DivergedError",),
         "rhel_hw.simulation": (
             "Audit",
@@ -112,7 +110,6 @@ __all__ = [
     "ContinuousAdjoint",
     "ContinuousProblem",
     "ContinuousRHEL",
-    "Correction",
     "DivergedError",
     "EchoChaining",
     "EchoLearner",

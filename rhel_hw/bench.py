@@ -25,6 +25,9 @@ Samples = NDArray[np.float64]
 Waveforms = Mapping[str, Any]
 Values = Mapping[str, Any]
 
+SLACK = 1e-9
+"""Rounding that a range is forgiven."""
+
 
 class Kind(StrEnum):
     """What a channel reads, and when."""
@@ -96,6 +99,14 @@ class Description:
     """Whether the turn of an echo can be trimmed, node by node."""
     amplifies: bool = False
     """Whether losses can be turned into gains during an echo."""
+    zoom: float = 1.0
+    """How many times smaller than its full scale the range of a channel can be made for a pass; 1: ranges are fixed."""
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """What calibration knows parameters to be, over what is drawn or programmed, by parameter, one for every chip."""
+    decays: Sequence[float] = ()
+    """Rates in 1/s at which chips lose energy, if calibration has found that echoes can make up for it."""
+    strengths: Sequence[float] = ()
+    """Nudging strengths γ·ε of chips that calibration has chosen."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, for files and wires."""
@@ -106,7 +117,8 @@ class Description:
         """Description of plain data."""
         channels = {k: Channel(**{**v, "kind": Kind(v["kind"])}) for k, v in data["channels"].items()}
         limits = {k: Limits(**v) for k, v in data["parameters"].items()}
-        return Description(**{**data, "channels": channels, "parameters": limits, "nodes": tuple(data["nodes"])})
+        lists = {name: tuple(data[name]) for name in ("nodes", "decays", "strengths") if name in data}
+        return Description(**{**data, "channels": channels, "parameters": limits, **lists})
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +149,9 @@ class Shot:
     (−a, 1/g)."""
     amplify: bool = False
     """Whether the echo gains at every rate at which the device otherwise loses."""
+    ranges: Mapping[str, float] = field(default_factory=dict)
+    """Full scales in SI by channel, as its amplifier is set for this pass; those that are not named have that of the
+    description."""
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
@@ -154,6 +169,7 @@ class Shot:
         for name in ("drive", "nudge"):
             object.__setattr__(self, name, self._waveforms(name))
         object.__setattr__(self, "trim", self._trim())
+        object.__setattr__(self, "ranges", self._ranges())
         for name, given in (("trim", bool(self.trim)), ("amplify", self.amplify)):
             if given and not self.echo:
                 raise ArgumentError(f"Argument `{name}` must be left out of a pass that is no echo")
@@ -185,6 +201,17 @@ class Shot:
                     f"Argument `trim.{node}` must have factors greater than 0, but has {factor.min():g}"
                 )
             found[node] = angle, factor
+        return found
+
+    def _ranges(self) -> dict[str, float]:
+        if not isinstance(self.ranges, Mapping):
+            raise ArgumentError(f"Argument `ranges` must map channels to numbers, but is {type(self.ranges).__name__}")
+        found = {}
+        for name, value in self.ranges.items():
+            number = _setting(f"ranges.{name}", value)
+            if len(number) != 1 or not number[0] > 0:
+                raise ArgumentError(f"Argument `ranges.{name}` must be one number greater than 0, but is {value!r}")
+            found[name] = float(number[0])
         return found
 
     @property
@@ -227,6 +254,13 @@ def sample_times(kind: Kind, count: int, every: int, step_s: float) -> Samples:
     """When a channel's samples are taken, from the start of the pass, if only every so many steps are read."""
     first = {Kind.POSITION: 0.5, Kind.MOMENTUM: 0.0, Kind.TARGET: float(every)}[kind]
     return np.asarray((first + every * np.arange(count)) * step_s, np.float64)
+
+
+def sample_count(kind: Kind, steps: int, every: int) -> int:
+    """Samples of a channel in a pass, if only every so many steps are read."""
+    return {Kind.POSITION: -(-steps // every), Kind.MOMENTUM: -(-(steps + 1) // every), Kind.TARGET: steps // every}[
+        kind
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,3 +336,13 @@ def refuse_unable(shot: Shot, bench: Description) -> None:
                     f"Argument `trim.{node}` must have one value, or one for each of {bench.chips} chips, but has "
                     f"{len(values)}"
                 )
+    if shot.ranges and bench.zoom == 1:
+        raise ArgumentError("Argument `ranges` must be left out: the ranges of this bench are fixed")
+    refuse_unknown("ranges", shot.ranges, bench.channels)
+    for name, value in shot.ranges.items():
+        own = bench.channels[name]
+        if not (1 - SLACK) * own.full_scale / bench.zoom <= value <= (1 + SLACK) * own.full_scale:
+            raise ArgumentError(
+                f"Argument `ranges.{name}` must be between {own.full_scale / bench.zoom:g} and {own.full_scale:g} "
+                f"{own.unit}, but is {value:g}"
+            )

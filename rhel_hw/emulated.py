@@ -37,7 +37,8 @@ ALIKE = frozenset(
     {
         "fabrication.range", "fabrication.rounding", "fabrication.dead", "fabrication.stuck", "dynamics.substeps",
         "dynamics.thermal", "dynamics.precision", "drive.shared_noise", "drive.crosstalk", "readout.decimation",
-        "readout.memory", "readout.unwired", "readout.digitise", "echo.operation", "echo.latency", "echo.skew",
+        "readout.memory", "readout.unwired", "readout.digitise", "readout.zoom", "echo.operation", "echo.latency",
+        "echo.skew",
     }
 )  # fmt: skip
 """Settings that are the same for all chips of a bench; of others it is the same whether they are on."""
@@ -144,6 +145,7 @@ class EmulatedBench:
             learning=dict(self.profile.learning),
             trims=True,
             amplifies=self.profile.echo.pump,
+            zoom=self.profile.readout.zoom,
         )
 
     def program(self, parameters: Mapping[str, Any]) -> None:

@@ -52,13 +52,15 @@ class Frontend:
                 on.add(f"{section}.range")
         if not self.chips.design.hamiltonian.lossy:
             on.discard("dynamics.temperature")
-        return frozenset(on)
+        return frozenset(on - {"readout.zoom"})  # which is felt through the ranges of a shot alone
 
     def felt(self, shot: Shot) -> frozenset[str]:
         """Those of them that a shot can feel, so that programs of free passes are found again."""
         idle = (*(() if shot.echo else ("echo.",)), *(() if shot.nudge else ("nudge.",)))
         idle += () if shot.amplify and self.chips.design.hamiltonian.lossy else ("echo.pump",)
-        return frozenset(path for path in self.on if not path.startswith(idle))
+        felt = frozenset(path for path in self.on if not path.startswith(idle))
+        # An amplifier that is set has a range, also before a converter without one; a resolution brings its own.
+        return felt | {"readout.range"} if shot.ranges and "readout.bits" not in felt else felt
 
     @cached_property
     def all_channels(self) -> dict[str, tuple[Kind, str]]:
@@ -107,7 +109,18 @@ class Frontend:
         case = self.felt(shot), tuple(self.read(shot))
         if case not in self._known:
             self._known[case] = self._knobs_of(*case)
-        return self._known[case]
+        known = self._known[case]
+        return {**known, **self._ranged(shot, known)} if shot.ranges else known
+
+    def _ranged(self, shot: Shot, knobs: Mapping[str, Array]) -> dict[str, Array]:
+        """Full scales as a shot sets them, in the shapes that the program has them in."""
+        found = {f"scale.{kind}": knobs[f"scale.{kind}"].copy() for kind in Kind}
+        places = dict.fromkeys(Kind, 0)
+        for name, channel in self.read(shot).items():
+            if name in shot.ranges:
+                found[f"scale.{channel.kind}"][places[channel.kind]] = shot.ranges[name]
+            places[channel.kind] += 1
+        return found
 
     def _knobs_of(self, on: frozenset[str], read: tuple[str, ...]) -> dict[str, Array]:
         made, of_chips = self.chips.design, self._of_chips

@@ -7,7 +7,7 @@ parameter, and differentiates energies at single samples, never through time: do
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from devices import ArgumentError
 from rhel_hw.bench import Bench, Limits
 from rhel_hw.choices import Choices
 from rhel_hw.lessons import Lesson
-from rhel_hw.session import Correction, Session, refuse_another
+from rhel_hw.pilots import Strengths
+from rhel_hw.session import Session, refuse_another
 from rhel_hw.training import Found
 
 Array = Any
@@ -62,17 +63,16 @@ class EchoLearner(Choices):
 
     shots: int = 1
     """Gradients are averaged over so many repetitions."""
-    corrections: Mapping[str, Correction] = field(default_factory=dict, hash=False)
-    """By channel."""
-    decay: float = 0.0
+    decay: float | None = None
     """Rate in 1/s at which the device loses energy, if echoes shall make up for it: exactly on a bench that amplifies
     echoes, else as far as the circuit is linear and both quadratures of all coordinates decay alike (docs/physics.md,
-    section 11.4)."""
+    section 11.4). None: what a calibrated bench knows, nothing on any other."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.decay, bool) or not isinstance(self.decay, (int, float)) or not 0 <= self.decay < np.inf:
-            raise ArgumentError(f"Argument `decay` must be a rate of at least 0 1/s, but is {self.decay!r}")
+        rate = 0.0 if self.decay is None else self.decay
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < np.inf:
+            raise ArgumentError(f"Argument `decay` must be a rate of at least 0 1/s, but is {rate!r}")
         if isinstance(self.shots, bool) or not isinstance(self.shots, int) or self.shots < 1:
             raise ArgumentError(f"Argument `shots` must be a whole number of at least 1, but is {self.shots!r}")
 
@@ -99,10 +99,14 @@ class EchoLearner(Choices):
             known: what calibration knows the parameters to be, (count, chips), where the bench is told `theta`.
         """
         session = Session.begin(self, bench, design, lesson, theta)
-        session = replace(session, decays=session.decays if decays is None else decays, known=known)
+        session = replace(
+            session,
+            decays=session.decays if decays is None else decays,
+            known=session.known if known is None else known,
+        )
         before = session.description
         if gammas is None:
-            gammas = session.tuned() if self.gamma == "auto" else self.gamma
+            gammas = session.automatic() if self.gamma == "auto" else self.gamma
         gammas = np.broadcast_to(np.asarray(gammas, float), (before.chips,))
         strengths = self.epsilon * gammas
         free = session.free()
@@ -122,11 +126,15 @@ class EchoLearner(Choices):
             frozen=session.frozen,
         )
 
+    def pilots(self, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None) -> Strengths:
+        """γ for every chip, and what noise and bias of the gradient pilot echoes expect with it."""
+        return Session.begin(self, bench, design, lesson, theta).tuned()
+
     def tuned(self, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None = None) -> EchoLearner:
         """The same with a number for an automatic γ, on a bench of one chip."""
         if self.gamma != "auto":
             return self
-        (gamma,) = Session.begin(self, bench, design, lesson, theta).tuned()
+        (gamma,) = Session.begin(self, bench, design, lesson, theta).automatic()
         return replace(self, gamma=float(gamma))
 
 

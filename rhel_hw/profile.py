@@ -185,6 +185,11 @@ class Readout:
         "separate", one_of("separate", "sum-difference"), "", Scope.FIXED,
         "whether paired echoes are read one by one, or their sum and difference, with a range of its own",
     )  # fmt: skip
+    zoom: float = knob(
+        1.0, number(least=1.0, most=1e6), "ratio", Scope.FIXED,
+        "how many times smaller the range of a channel can be made for a pass, as amplifiers before the converter do "
+        "it; noise, offset, bow and resolution are in full scales of the range that is set",
+    )  # fmt: skip
 
 
 OPERATIONS = ("momentum-flip", "sign-flip", "polarity-switch", "parametric")

@@ -115,7 +115,10 @@ def digest(shot: Shot, programmed: Mapping[str, Any]) -> str:
     if shot.amplify:  # told only where it is, so that older recordings play on
         found.update(b"amplify")
     trim = {node: np.stack(np.broadcast_arrays(*pair)) for node, pair in shot.trim.items()}
-    told = (("drive", shot.drive), ("nudge", shot.nudge), ("parameters", programmed), ("trim", trim))
+    told = (
+        ("drive", shot.drive), ("nudge", shot.nudge), ("parameters", programmed), ("trim", trim),
+        ("ranges", shot.ranges),
+    )  # fmt: skip
     for what, arrays in told:
         for name in sorted(arrays):
             value = np.ascontiguousarray(arrays[name], float)

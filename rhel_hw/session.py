@@ -18,13 +18,13 @@ from scipy.interpolate import CubicSpline
 from circuits import Design
 from circuits.operators import lanes
 from circuits.state import encode
-from devices import ArgumentError, DivergedError, refuse_unless_positive
+from devices import ArgumentError, DivergedError
 from rhel_hw.bench import Bench, Description, Kind, Record, Shot
-from rhel_hw.choices import PILOTS, next_strength
 from rhel_hw.credit import Samples, credit, input_slopes
 from rhel_hw.lessons import Lesson
 from rhel_hw.losses import targets_of
 from rhel_hw.operations import Hold, MomentumFlip, Operation, SignFlip
+from rhel_hw.pilots import PAIRS, Pilots, Strengths
 from rhel_hw.sight import Sight
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 Array = Any
 Theta = Mapping[str, Array]
 Floats = NDArray[np.float64]
-
-NOISE_RULE = 0.16
-"""Rule of thumb for nudges on a noisy bench: the best displacement, over the spread of the state, is the cube root of
-this times the noise, by the same measure."""
 
 
 def refuse_another(bench: Description, design: Design) -> None:
@@ -57,17 +53,6 @@ def refuse_another(bench: Description, design: Design) -> None:
                 f"Argument `bench` must have the design that is learnt, but {bench.design!r} on it has {what} that "
                 f"{netlist.name!r} has not: {', '.join(sorted(theirs - ours)[:4])}"
             )
-
-
-@dataclass(frozen=True)
-class Correction:
-    """What calibration knows of a readout channel: true = (read − offset)/gain."""
-
-    gain: float = 1.0
-    offset: float = 0.0
-
-    def __post_init__(self) -> None:
-        refuse_unless_positive(gain=self.gain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +91,7 @@ class Session:
     decays: Any = 0.0
     """Rates in 1/s, one or (chips,)."""
     known: Theta | None = None
+    """What calibration knows the parameters to be, (count, chips)."""
     saturated: dict[str, int] = field(default_factory=dict)
     """How many values were beyond a range, by what had one."""
 
@@ -113,6 +99,11 @@ class Session:
     def clipped(self) -> NDArray[np.intp]:
         """The same by chip."""
         return np.zeros(self.description.chips, np.intp)
+
+    @cached_property
+    def worst(self) -> Floats:
+        """Largest part of the values of one converter that were beyond its range in any pass, by chip."""
+        return np.zeros(self.description.chips)
 
     @classmethod
     def begin(cls, learner: EchoLearner, bench: Bench, design: Design, lesson: Lesson, theta: Theta | None) -> Session:
@@ -131,16 +122,14 @@ class Session:
                 raise ArgumentError(
                     f"Argument `bench` must have channel 'target.{name}' wired, but has not: no loss can be measured"
                 )
-        for name in learner.corrections:
-            if name not in description.channels:
-                raise ArgumentError(f"Argument `corrections` must name channels, but has {name!r}")
         given = design.theta() if theta is None else theta
         parameters = {}
         for e in design.assembly.entries:
             if e.trainable and e.name in description.parameters:
                 parameters[e.name] = np.asarray(given[e.key], float)[e.index] * e.scale
         bench.program(parameters)
-        return cls(learner, bench, design, lesson, given, description, learner.decay)
+        decays = (description.decays or 0.0) if learner.decay is None else learner.decay
+        return cls(learner, bench, design, lesson, given, description, decays, _known(design, given, description))
 
     @cached_property
     def sight(self) -> Sight:
@@ -287,19 +276,15 @@ class Session:
         for name, count in record.clipped.items():
             self.saturated[name] = self.saturated.get(name, 0) + count
             self.clipped[:] += np.count_nonzero(record.saturated[name], axis=(0, 1))
+            self.worst[:] = np.maximum(self.worst, np.mean(record.saturated[name], axis=(0, 1)))
         return record
 
     def _read(self, record: Record, channels: tuple[str, ...], count: int, first: float) -> Array:
-        """So many samples of some channels, (count, channels, runs, chips), corrected; the first is at this step."""
+        """So many samples of some channels, (count, channels, runs, chips); the first is at this step."""
         if not channels:
             some = next(iter(record.samples.values()), np.zeros((0, 1, self.description.chips)))
             return np.zeros((count, 0, *some.shape[1:]))
         found = record.stacked(channels)
-        corrections = self.learner.corrections
-        if any(name in corrections for name in channels):
-            known = [corrections.get(name, Correction()) for name in channels]
-            offsets, gains = np.array([(k.offset, k.gain) for k in known]).T[:, :, None, None]
-            found = (found - offsets) / gains
         if len(found) == count:
             return found
         # A decimated record is filled in by cubic splines; whether that is good enough is for the gradient to show.
@@ -312,13 +297,17 @@ class Session:
 
     def credit(self, echoes: Echoes, strength: Any) -> dict[str, Array]:
         """dL/dθ from echoes of the stencil, of one strength or of one per chip."""
+        weights, count = self.learner.stencil.weights, self.lesson.stimuli * self.learner.shots
+        return self.credited(echoes, np.repeat([*weights, *(-w for w in weights)], count)[:, None] / strength)
+
+    def credited(self, echoes: Echoes, coefficients: Floats) -> dict[str, Array]:
+        """What echoes say of parameters, summed with coefficients (runs, chips or 1); the mean over stimuli."""
         design, operation, count = self.design, self.operation, self.lesson.stimuli * self.learner.shots
-        chips, weights = self.description.chips, self.learner.stencil.weights
+        chips = self.description.chips
         keys = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
         theta = {k: jnp.asarray(v) for k, v in (self.theta if self.known is None else self.known).items()}
         if chips > 1:
             theta = {k: v if v.ndim == 2 else jnp.repeat(v[:, None], chips, axis=1) for k, v in theta.items()}
-        coefficients = np.repeat([*weights, *(-w for w in weights)], count)[:, None] / strength
         found = credit(
             design.hamiltonian, operation, keys, theta, targets_of(design), self.sight.view, self._samples(echoes),
             design.step, coefficients, self._weights, self._halves,
@@ -343,7 +332,7 @@ class Session:
         (steps, m, stimuli), of one chip; the mean over shots.
         """
         shots, stimuli, weights = self.learner.shots, self.lesson.stimuli, self.learner.stencil.weights
-        theta = {k: jnp.asarray(v) for k, v in self.theta.items()}
+        theta = {k: jnp.asarray(v) for k, v in (self.theta if self.known is None else self.known).items()}
         slopes = input_slopes(
             self.design.hamiltonian, self.operation, theta, targets_of(self.design), self.sight.view,
             self._samples(echoes), self.design.step, self._halves,
@@ -372,85 +361,38 @@ class Session:
 
     # How strongly to nudge -------------------------------------------------------------------------------------------
 
-    def tuned(self) -> Floats:
-        """γ of every chip for the wanted displacement, found by pilot echoes."""
-        gammas, wanted = self.pilots()
-        if np.any(np.isnan(wanted)):
+    def pilots(self, epsilons: Any = None) -> Strengths:
+        """γ of every chip, NaN where none was found, by pilot echoes; `epsilons`, one for every chip, replace ε."""
+        return Pilots(self).search(epsilons)
+
+    def tuned(self) -> Strengths:
+        """The same, or a refusal that says what to do."""
+        found = self.pilots()
+        if not np.all(found.moving):
             raise ArgumentError(
                 "Argument `gamma` must be a number here, but is 'auto': the state never moves, so it has no spread to "
                 "compare the echoes with"
             )
-        if not np.all(np.isfinite(gammas)):
+        if not np.all(np.isfinite(found.gammas)):
             raise ArgumentError(
-                f"Argument `gamma` must be a number here, but is 'auto': after {PILOTS} pilots the echoes do not stray "
-                f"by {wanted[~np.isfinite(gammas)][0]:g} of the spread of the state; another `displacement` may do"
+                f"Argument `gamma` must be a number here, but is 'auto': in {PAIRS} pairs of pilots the echoes are not "
+                "seen to stray from each other; another `displacement` to begin with may do, or a wider range"
             )
-        return gammas
+        return found
 
-    def pilots(self, epsilons: Any = None) -> tuple[Floats, Floats]:
-        """γ of every chip, NaN where none was found, and the displacement that is wanted of its echoes.
-
-        `epsilons`, one for every chip, are used instead of the learner's own. A first pair without nudges tells the
-        noise of the bench. It makes small displacements useless, so that the wanted one is raised to the rule of thumb
-        for the best.
-        """
-        free = self.free(2)
-        still = self._strayed(free, 0.0)
-        moving = np.any(still.spread > 0, axis=0)
-        floor = still.ratio
-        least = np.where(floor > 1e-9, (NOISE_RULE * floor) ** (1 / 3), 0.0)
-        wanted = np.where(moving, np.maximum(self.learner.displacement, least), np.nan)
-        epsilons = np.broadcast_to(self.learner.epsilon if epsilons is None else epsilons, floor.shape)
-        strengths = np.array(epsilons, float)
-        weak, strong = np.zeros_like(strengths), np.full_like(strengths, np.inf)
-        idle = np.max(np.abs(free.slopes), axis=(0, 1, 2)) == 0  # the loss is at its minimum: any strength will do
-        done = idle | ~moving
-        for _ in range(PILOTS):
-            if np.all(done):
-                break
-            free = self.free(2) if self._repeated else free
-            seen = self._strayed(free, strengths).ratio
-            ratios = np.where(seen > 1.5 * floor, np.sqrt(np.maximum(seen**2 - floor**2, 0.0)), 0.0)
-            for chip in np.flatnonzero(~done):
-                following = next_strength(strengths[chip], ratios[chip], wanted[chip])
-                done[chip] = following is None
-                if following is None:
-                    continue
-                if following > strengths[chip]:
-                    weak[chip] = strengths[chip]
-                else:
-                    strong[chip] = strengths[chip]
-                # What noise hides looks too weak by far: never beyond what was too strong, half-way there instead.
-                inside = weak[chip] < following < strong[chip]
-                strengths[chip] = following if inside else np.sqrt(weak[chip] * strong[chip])
-        return np.where(done & moving, strengths / epsilons, np.nan), wanted
-
-    def _strayed(self, free: Free, strength: Any) -> _Stray:
-        """How far a pair of pilot echoes of ± strength goes on every chip."""
-        echoes = self.echoes(free, (1.0, -1.0), strength)
-        spread, apart = [], []
-        for kind, block in ((Kind.POSITION, echoes.positions), (Kind.MOMENTUM, echoes.momenta)):
-            x = self.sight.coordinates(block, kind)
-            if x is not None:
-                first, second = np.split(x, 2, axis=2)
-                spread.append(np.sqrt(np.mean(np.var((first + second) / 2, axis=0), axis=(0, 1))))
-                apart.append(np.sqrt(np.mean(((first - second) / 2) ** 2, axis=(0, 1, 2))))
-        return _Stray(np.array(spread), np.array(apart))
+    def automatic(self) -> Floats:
+        """γ of every chip: as calibration has chosen it, or by pilots."""
+        chosen = self.description.strengths
+        return np.asarray(chosen) / self.learner.epsilon if chosen else self.tuned().gammas
 
 
-@dataclass(frozen=True, eq=False)
-class _Stray:
-    """Spread of the state over time, and distance of two echoes from their middle.
-
-    Both are of positions, then of momenta, as far as they are seen: (up to 2, chips).
-    """
-
-    spread: Floats
-    displacement: Floats
-
-    @property
-    def ratio(self) -> Floats:
-        """Displacement over spread, whichever is larger, by chip."""
-        moving = self.spread > 0
-        ratios = np.divide(self.displacement, self.spread, out=np.zeros_like(self.spread), where=moving)
-        return np.asarray(np.max(ratios, axis=0))
+def _known(design: Design, theta: Theta, bench: Description) -> Theta | None:
+    """Parameters (count, chips) of chips of which a calibrated bench knows some; None if it knows nothing."""
+    if not bench.values:
+        return None
+    tables = {k: np.asarray(v, float).reshape(len(v), -1) for k, v in theta.items()}
+    known = {k: np.array(np.broadcast_to(v, (len(v), bench.chips))) for k, v in tables.items()}
+    for e in design.assembly.entries:
+        if e.name in bench.values:
+            known[e.key][e.index] *= bench.values[e.name]
+    return known

@@ -56,7 +56,7 @@ def bench_learning(
             reason = f"{given[key]!r} is for the ideal circuit: on a bench echoes are made as its profile says"
             raise DesignError([error(f"learning.{key}", reason, "remove it, or set profile.echo.operation")])
     kept = {k: v for k, v in given.items() if k not in IDEAL_ONLY}
-    keys = [f.name for f in fields(EchoLearner) if f.name != "corrections"]
+    keys = [f.name for f in fields(EchoLearner)]
     learner: EchoLearner = _read("learning", netlist.replace(settings={}), kept, keys, _bench_learner)
     return learner
 
@@ -90,7 +90,7 @@ def training(netlist: Netlist, changes: Mapping[str, Any] | None = None) -> Trai
 
 def described(learner: Choices) -> dict[str, Any]:
     """A learner as a design file would have it."""
-    given = {f.name: getattr(learner, f.name) for f in fields(learner) if f.name != "corrections"}
+    given = {f.name: getattr(learner, f.name) for f in fields(learner)}
     names = {key: {v: k for k, v in choices.items()} for key, choices in CHOICES.items()}
     return {k: names[k][v] if k in names else v for k, v in given.items()}
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rhel_hw.cli.benches import profiles, train
+from rhel_hw.cli.calibrate import calibrate
 from rhel_hw.cli.common import print_json
 from rhel_hw.cli.demo import demo, gallery
 from rhel_hw.cli.designs import check, simulate
@@ -33,6 +34,7 @@ for command in (
     gradient,
     train,
     fit,
+    calibrate,
     serve,
     sweep,
     study,

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from rhel_hw.cli.common import (
     BenchOption,
+    CalibrationOption,
     JsonOption,
     OptionalDesignArgument,
     OutOption,
@@ -22,6 +23,7 @@ from rhel_hw.cli.common import (
     netlist_and_bench,
     print_json,
     progress,
+    put_right,
     save,
     stem,
     use_float64,
@@ -29,6 +31,7 @@ from rhel_hw.cli.common import (
 
 if TYPE_CHECKING:
     from circuits import Design
+    from rhel_hw.bench import Bench
     from rhel_hw.profile import Profile, Setting
     from rhel_hw.training import Trained
 
@@ -56,6 +59,7 @@ def train(
     checkpoint: Annotated[
         Path | None, typer.Option(help="File that keeps the progress; if it is there, training goes on from it.")
     ] = None,
+    calibration: CalibrationOption = None,
     plot: Annotated[bool, typer.Option("--plot", help="Write a figure into the --out folder.")] = False,
     out: OutOption = Path("."),
     as_json: JsonOption = False,
@@ -70,17 +74,19 @@ def train(
     use_float64()
     netlist, remote = netlist_and_bench(design, address, profile=profile, set=settings_, chip=chip)
     used = None if remote else settings.profile(netlist, profile, changes_of(settings_))
-    told = remote.describe() if remote else used
-    assert told is not None  # one of them is there
-    choices = {"stencil": stencil, "protocol": protocol, "shots": shots}
-    learner = settings.bench_learning(netlist, told, {"epsilon": epsilon, "gamma": number_or_auto(gamma), **choices})
     task = settings.task(netlist, {"seed": seed})
     training = settings.training(netlist, {"steps": steps, "rate": rate, "patience": patience})
     compiled = netlist.compile()
     lesson = task.lesson(compiled)
-    bench = remote or EmulatedBench(compiled, used, seed=chip, chips=[chip], reference=lesson.drive or None)
+    bench: Bench = remote or EmulatedBench(compiled, used, seed=chip, chips=[chip], reference=lesson.drive or None)
+    if calibration is not None:
+        bench = put_right(bench, calibration, netlist, task, None if remote else (chip, [chip]))
+    choices = {"stencil": stencil, "protocol": protocol, "shots": shots}
+    learner = settings.bench_learning(
+        netlist, bench.describe(), {"epsilon": epsilon, "gamma": number_or_auto(gamma), **choices}
+    )
+    label = f"{used or address}|{settings.described(learner)}|{task}|{chip}|{calibration and calibration.read_text()}"
     measure = OnBench(bench, compiled, lesson, learner)
-    label = f"{used or address}|{settings.described(learner)}|{task}|{chip}"
     with progress("training", "moves") as report:
         try:
             trained = training.run(

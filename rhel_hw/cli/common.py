@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,9 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from circuits import Netlist
+    from rhel_hw.bench import Bench
     from rhel_hw.instrument.remote import RemoteBench
+    from rhel_hw.tasks import Teacher
 
 DesignArgument = Annotated[
     str, typer.Argument(metavar="DESIGN", help="A .toml, .cir or .sp file, or a built-in design.")
@@ -37,6 +39,9 @@ ProfileOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="One setting of the profile, such as readout.bits=6; may be repeated.")
+]
+CalibrationOption = Annotated[
+    Path | None, typer.Option("--calibration", help="File of `rhel-hw calibrate` by which the bench is put right.")
 ]
 PrecisionOption = Annotated[str, typer.Option(help="float64 or float32.")]
 
@@ -77,7 +82,7 @@ def choice(option: str, name: str, choices: dict[str, Any]) -> Any:
 
 
 class progress:  # noqa: N801 (a function to its users)
-    """A progress bar on a terminal, nothing elsewhere: a context that gives a report(done, total[, loss])."""
+    """A progress bar on a terminal, nothing elsewhere: a context that gives a report(done, total[, loss or words])."""
 
     def __init__(self, what: str, unit: str = "steps") -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -100,8 +105,8 @@ class progress:  # noqa: N801 (a function to its users)
         self._bar.start()
         task = self._bar.add_task("", total=None, speed="")
 
-        def report(done: int, total: int, loss: float | None = None) -> None:
-            words = "" if loss is None else f"loss {loss:.3g}"
+        def report(done: int, total: int, told: float | str | None = None) -> None:
+            words = "" if told is None else told if isinstance(told, str) else f"loss {told:.3g}"
             speed = self._bar.tasks[task].speed
             per_second = "" if not speed else f"{speed:.3g}/s" if speed >= 1 else f"{1 / speed:.3g} s each"
             self._bar.update(task, completed=done, total=total, description=words, speed=per_second)
@@ -132,6 +137,19 @@ def netlist_and_bench(
 
     bench = RemoteBench(address)
     return netlist or bench.netlist, bench
+
+
+def put_right(
+    bench: Bench, calibration: Path, netlist: Netlist, task: Teacher, chips: tuple[int, Sequence[int]] | None
+) -> Bench:
+    """A bench by a calibration file; of an emulated one, the seed and numbers of its chips."""
+    from dataclasses import asdict
+
+    from calibration.file import Calibration
+
+    seed, numbers = chips or (None, None)
+    found = Calibration.load(calibration)
+    return found.around(bench, netlist, seed=seed, numbers=numbers, task={"type": "teacher", **asdict(task)})
 
 
 def changes_of(settings: list[str] | None) -> dict[str, str]:

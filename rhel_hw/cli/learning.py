@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from rhel_hw.cli.common import (
     BenchOption,
+    CalibrationOption,
     IntegratorOption,
     JsonOption,
     OptionalDesignArgument,
@@ -24,14 +25,15 @@ from rhel_hw.cli.common import (
     precision_named,
     print_json,
     progress,
+    put_right,
     size_text,
     use_float64,
 )
 
 if TYPE_CHECKING:
     from circuits import Design
+    from rhel_hw.bench import Bench
     from rhel_hw.compare import BenchCompared, Compared
-    from rhel_hw.problem import Problem
     from rhel_hw.profile import Profile
     from rhel_hw.tasks import Teacher
 
@@ -66,6 +68,7 @@ def gradient(
     address: BenchOption = None,
     chips: Annotated[int, typer.Option(min=1, help="Number of chips of a bench, side by side.")] = 1,
     shots: Annotated[int | None, typer.Option(min=1, help="Repetitions averaged on a bench.")] = None,
+    calibration: CalibrationOption = None,
     integrator: IntegratorOption = "leapfrog",
     precision: PrecisionOption = "float64",
     as_json: JsonOption = False,
@@ -73,6 +76,7 @@ def gradient(
     """Find the gradient of a design's task by echo learning, beside other methods; also on a bench, if one is meant."""
     from rhel_hw import settings
     from rhel_hw.compare import compare, compare_on_bench
+    from rhel_hw.emulated import EmulatedBench
 
     use_float64()
     method, dtype = integrator_named(integrator), precision_named(precision)
@@ -87,13 +91,19 @@ def gradient(
         problem = task.problem(compiled, integrator=method, dtype=dtype)
         results = compare(compiled, problem, names, learner, report=report)
         own = {**{k: v for k, v in changes.items() if k not in settings.IDEAL_ONLY}, "shots": shots}
-        on_bench, used = None, None
-        if remote is not None:
-            chosen = settings.bench_learning(netlist, remote.describe(), own)
-            on_bench = compare_on_bench(compiled, problem, task.lesson(compiled), remote, chosen)
-        elif profile is not None or settings_ or "profile" in netlist.settings or chips > 1 or shots is not None:
-            used = settings.profile(netlist, profile, changes_of(settings_))
-            on_bench = _on_bench(compiled, task, problem, used, own, chips)
+        on_bench: BenchCompared | None = None
+        used: Profile | None = None
+        emulated = profile is not None or settings_ or "profile" in netlist.settings or chips > 1 or shots is not None
+        if remote is not None or emulated or calibration is not None:
+            lesson = task.lesson(compiled)
+            used = None if remote else settings.profile(netlist, profile, changes_of(settings_))
+            bench: Bench = remote or EmulatedBench(
+                compiled, used, seed=task.seed, chips=chips, reference=lesson.drive or None
+            )
+            if calibration is not None:
+                bench = put_right(bench, calibration, netlist, task, None if remote else (task.seed, range(chips)))
+            chosen = settings.bench_learning(netlist, bench.describe(), own)
+            on_bench = compare_on_bench(compiled, problem, lesson, bench, chosen)
     if as_json:
         print_json(
             {
@@ -120,19 +130,6 @@ def gradient(
     _print(compiled, task, results)
     if on_bench is not None:
         _print_bench(f"at {address}" if used is None else str(used), on_bench)
-
-
-def _on_bench(
-    design: Design, task: Teacher, problem: Problem, profile: Profile, changes: dict[str, Any], chips: int
-) -> BenchCompared:
-    from rhel_hw import settings
-    from rhel_hw.compare import compare_on_bench
-    from rhel_hw.emulated import EmulatedBench
-
-    learner = settings.bench_learning(design.netlist, profile, changes)
-    lesson = task.lesson(design)
-    bench = EmulatedBench(design, profile, seed=task.seed, chips=chips, reference=lesson.drive or None)
-    return compare_on_bench(design, problem, lesson, bench, learner)
 
 
 def _print_bench(bench: str, found: BenchCompared) -> None:

@@ -28,8 +28,9 @@ STUDIES = {
     "drift": "drift of parameters, by protocol",
     "echo": "gain × angle of the echo",
     "mismatch": "mismatch of parameters, calibrated or not",
+    "calibration": "gradients before and after calibration, error by error",
 }
-OWN_DATA = ("toy", "thermal", "precision", "noise", "loss", "drift", "echo", "mismatch")
+OWN_DATA = ("toy", "thermal", "precision", "noise", "loss", "drift", "echo", "mismatch", "calibration")
 """Studies that take no set of series."""
 
 
@@ -63,7 +64,7 @@ def study(
     """Reproduce a result: figure and data."""
     from devices import ArgumentError
 
-    known = {"toy": _toy, "thermal": _thermal, "static-gradients": _static, "gamma": _gamma}
+    known = {"toy": _toy, "thermal": _thermal, "static-gradients": _static, "gamma": _gamma, "calibration": _calibrated}
     swept = {n: partial(_imperfection, n) for n in OWN_DATA if n not in known}
     run = choice("NAME", name, {**known, "classify": _classify, "regress": _regress, **swept})
     if name in OWN_DATA and data is not None:
@@ -97,6 +98,21 @@ def _toy(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
     lines = ["[bold]six-oscillator toy[/bold]: echo learning against the adjoint method, at all times"]
     lines += [f"  {what}: largest deviation {x:.1e} of the largest value" for what, x in result.deviations.items()]
     return {"deviations": result.deviations, "files": files}, lines
+
+
+def _calibrated(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
+    """The same of calibration."""
+    from studies import calibrated
+
+    with progress("calibrating", "cases") as report:
+        rows = calibrated.run(calibrated.FULL if asked.size == "full" else calibrated.QUICK, report)
+    files = [str(f) for f in calibrated.save(rows, out)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("design", "errors", "cosine before", "after", "size before", "after", "what the report says"):
+        table.add_column(column, overflow="fold")
+    for row in calibrated.table(rows):
+        table.add_row(*map(escape, row))
+    return {"rows": calibrated.document(rows), "files": files}, [table]
 
 
 def _thermal(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rhel_hw.cli.common import (
+    CalibrationOption,
     DesignArgument,
     JsonOption,
     OutOption,
@@ -63,6 +64,7 @@ def sweep(
             help="What must hold, such as cosine=0.99: the budget of every axis is found, or of the usual ones."
         ),
     ] = None,
+    calibration: CalibrationOption = None,
     profile: ProfileOption = None,
     settings_: SetOption = None,
     memory: Annotated[str, typer.Option(help='Memory for chunks under way, such as "2 GB".')] = "2 GB",
@@ -78,7 +80,15 @@ def sweep(
     from devices import ArgumentError
 
     netlist = with_profile(Netlist.load(design), profile, changes_of(settings_))
-    changes = {"mode": mode, "points": points, "repeats": repeats, "moves": moves, "reference": reference}
+    calibrated = None if calibration is None else str(calibration)
+    changes = {
+        "calibration": calibrated,
+        "mode": mode,
+        "points": points,
+        "repeats": repeats,
+        "moves": moves,
+        "reference": reference,
+    }
     budget = bytes_of(memory)
     if require:
         from rhel_hw.cli.budget import find

@@ -113,7 +113,10 @@ def limits(instrument: Instrument, name: str) -> str:
 
 @command("SHOT:CLEar")
 def forget(instrument: Instrument) -> None:
-    """Shot as after *RST: no steps, no waveforms, neither hold nor echo, no trim, all channels, the design's start."""
+    """Shot as after *RST: no steps, no waveforms, neither hold nor echo, no trim, all channels, the design's start.
+
+    Ranges are those of the description.
+    """
     instrument.settings = Settings()
 
 
@@ -160,6 +163,13 @@ def trim(instrument: Instrument, node: str, values: Given) -> None:
     if len(numbers) not in (2, 2 * chips):
         raise Fault(-221, f"{node} must have an angle and a factor, or these for each of {chips} chips")
     instrument.settings.trim[node] = numbers.reshape(2, -1)
+
+
+@command("SHOT:RANGe", Text("channel"), Number("range"))
+def set_range(instrument: Instrument, name: str, value: float) -> None:
+    """Full scale of a channel for the pass, in SI, if the bench can; that of its description, if not said."""
+    refuse("channel", name, instrument.description.channels)
+    instrument.settings.ranges[name] = value
 
 
 @command("SHOT:CHANnels", Several(Text("channel")))

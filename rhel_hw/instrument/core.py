@@ -117,6 +117,7 @@ class Settings:
     trim: dict[str, Samples] = field(default_factory=dict)
     """Angles and factors by node, (2, 1 or chips)."""
     amplify: bool = False
+    ranges: dict[str, float] = field(default_factory=dict)
 
     def shot(self, chips: int) -> Shot:
         """The shot that this comes to."""
@@ -130,7 +131,7 @@ class Settings:
         try:
             return Shot(
                 self.steps, waves["drive"], waves["nudge"], start, self.echo, self.hold, self.paired, self.channels,
-                {node: (pair[0], pair[1]) for node, pair in self.trim.items()}, self.amplify,
+                {node: (pair[0], pair[1]) for node, pair in self.trim.items()}, self.amplify, self.ranges,
             )  # fmt: skip
         except ArgumentError as problem:
             raise Fault(-221, str(problem)) from None

@@ -282,6 +282,8 @@ def _message(shot: Shot) -> Iterator[bytes | memoryview]:
     for what, values in zip(("POS", "MOM"), shot.start or (), strict=False):
         for node, value in values.items():
             yield f";:SHOT:STAR:{what} {quoted(node)},{_number(node, value)!r}".encode()
+    for name, value in shot.ranges.items():
+        yield f";:SHOT:RANG {quoted(name)},{value!r}".encode()
     for node, pair in shot.trim.items():
         yield f";:SHOT:TRIM {quoted(node)},".encode()
         yield from _block(np.broadcast_arrays(*pair))

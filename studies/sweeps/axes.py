@@ -171,6 +171,8 @@ class Sweep:
 
     calibrated: bool = False
     """Whether the learner knows the parameters of every chip as they are."""
+    calibration: str | None = None
+    """A calibration file by which benches are put right; kept as its text."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.axes, Mapping) or not self.axes:
@@ -190,6 +192,10 @@ class Sweep:
                 raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but is {value!r}")
         if not isinstance(self.calibrated, bool):
             raise ArgumentError(f"Argument `calibrated` must be true or false, but is {self.calibrated!r}")
+        if self.calibration is not None and not str(self.calibration).startswith("{"):
+            from calibration.file import Calibration
+
+            object.__setattr__(self, "calibration", Calibration.load(self.calibration).brief())
         if self.calibrated and self.moves:
             raise ArgumentError("Argument `calibrated` must be false with `moves`: what is known holds at the start")
         axes = {}

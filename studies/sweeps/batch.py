@@ -14,9 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.calibrated import CalibratedBench
 from circuits import Design
 from circuits.assemble import Entry
 from devices import DivergedError
+from rhel_hw.bench import Bench
 from rhel_hw.emulated import EmulatedBench
 from rhel_hw.learner import Measured
 from rhel_hw.session import Session
@@ -48,7 +50,7 @@ def _run(group: Group, lanes: Sequence[Lane], sweep: Sweep) -> dict[str, Floats]
     found["gamma"] = gammas
     found["saturated"] = np.sum([m.saturated_by_chip for m in measured], axis=0).astype(float)
     if sweep.moves:
-        found |= _trained(group, lanes, gammas)
+        found |= _trained(group, lanes, sweep, gammas)
     blind = np.isnan(gammas)  # without a strength there is no gradient
     found = {k: np.where(blind.reshape(-1, *(1,) * (v.ndim - 1)), np.nan, v) for k, v in found.items()}
     found |= _costs(group, lanes)
@@ -75,25 +77,35 @@ def _entries(design: Design) -> list[Entry]:
 # Gradients ----------------------------------------------------------------------------------------------------------
 
 
-def _bench(group: Group, lanes: Sequence[Lane]) -> EmulatedBench:
+def _bench(group: Group, lanes: Sequence[Lane], sweep: Sweep) -> EmulatedBench | CalibratedBench:
     setup = group.setup
     profiles, chips = [lane.profile for lane in lanes], [lane.chip for lane in lanes]
-    return EmulatedBench(setup.design, profiles, seed=setup.seed, chips=chips, reference=setup.peaks)
+    bench = EmulatedBench(setup.design, profiles, seed=setup.seed, chips=chips, reference=setup.peaks)
+    known = setup.corrections(sweep.calibration, chips)
+    return bench if known is None else CalibratedBench(bench, known)
+
+
+def _decays(lanes: Sequence[Lane], bench: Bench) -> Floats:
+    """Rates that are made up for, (lanes,): those of the points, or what calibration says."""
+    known = bench.describe().decays or np.zeros(len(lanes))
+    return np.array([own if lane.decay is None else lane.decay for lane, own in zip(lanes, known, strict=True)])
 
 
 def _gradients(group: Group, lanes: Sequence[Lane], sweep: Sweep) -> tuple[list[Measured], Floats]:
     """Gradients of all repeats, and γ of every lane; NaN where pilots found none."""
     setup, learner = group.setup, group.learner
-    bench = _bench(group, lanes)
-    epsilons, decays = (np.array([getattr(lane, name) for lane in lanes]) for name in ("epsilon", "decay"))
-    if learner.gamma == "auto":
+    bench = _bench(group, lanes, sweep)
+    epsilons, decays = np.array([lane.epsilon for lane in lanes]), _decays(lanes, bench)
+    if learner.gamma == "auto" and (chosen := bench.describe().strengths):
+        gammas = np.asarray(chosen) / epsilons
+    elif learner.gamma == "auto":
         session = Session.begin(learner, bench, setup.design, setup.lesson, None)
-        gammas, _ = replace(session, decays=decays).pilots(epsilons)
-        bench = _bench(group, lanes)  # how many pilots the slowest lane took is no matter of the others
+        gammas = replace(session, decays=decays).pilots(epsilons).gammas
+        bench = _bench(group, lanes, sweep)  # how many pilots the slowest lane took is no matter of the others
     else:
         gammas = np.array([float(lane.gamma) for lane in lanes])
     strengths = epsilons * np.where(np.isfinite(gammas), gammas, 1.0)
-    known = bench.true_theta() if sweep.calibrated else None
+    known = bench.true_theta() if sweep.calibrated and isinstance(bench, EmulatedBench) else None
     own: dict[str, Any] = {"gammas": strengths, "decays": decays, "known": known}  # the learner's ε is 1
     measured = [learner.gradient(bench, setup.design, setup.lesson, **own) for _ in range(sweep.repeats)]
     return measured, gammas
@@ -112,8 +124,14 @@ def _exact(group: Group, lanes: Sequence[Lane], sweep: Sweep) -> Floats:
     if sweep.reference == "ideal":
         return np.broadcast_to(setup.exact, (len(lanes), len(setup.exact)))
     chips, profiles = [lane.chip for lane in lanes], [lane.profile for lane in lanes]
-    _, by_theta = gradients_as_made(setup.design, profiles, setup.lesson, seed=setup.seed, chips=chips)
-    return _vectors(setup.design, by_theta, len(lanes))
+    theta = {k: np.repeat(np.asarray(v, float)[:, None], len(lanes), axis=1) for k, v in setup.design.theta().items()}
+    known = setup.corrections(sweep.calibration, chips)
+    values = {} if known is None else known.values
+    factors = np.array([np.broadcast_to(values.get(e.name, 1.0), (len(lanes),)) for e in _entries(setup.design)]).T
+    for e, own in zip(_entries(setup.design), factors.T, strict=True):
+        theta[e.key][e.index] /= own  # what a calibrated bench programs, that it come out as drawn
+    _, by_theta = gradients_as_made(setup.design, profiles, setup.lesson, seed=setup.seed, chips=chips, theta=theta)
+    return np.asarray(_vectors(setup.design, by_theta, len(lanes)) / factors)
 
 
 def _compared(design: Design, exact: Floats, measured: Sequence[Measured]) -> dict[str, Floats]:
@@ -164,12 +182,12 @@ def _costs(group: Group, lanes: Sequence[Lane]) -> dict[str, Floats]:
 # Training -----------------------------------------------------------------------------------------------------------
 
 
-def _trained(group: Group, lanes: Sequence[Lane], gammas: Floats) -> dict[str, Floats]:
+def _trained(group: Group, lanes: Sequence[Lane], sweep: Sweep, gammas: Floats) -> dict[str, Floats]:
     """Losses after training every lane by itself, as its bench measures them."""
     setup, learner, count = group.setup, group.learner, len(lanes)
-    bench = _bench(group, lanes)
+    bench = _bench(group, lanes, sweep)
     strengths = np.array([lane.epsilon for lane in lanes]) * np.where(np.isfinite(gammas), gammas, 1.0)
-    decays = np.array([lane.decay for lane in lanes])
+    decays = _decays(lanes, bench)
     start = {k: jnp.asarray(v) for k, v in setup.design.theta().items()}
     moves = Moves.of(setup.training, setup.design, start, bench.describe().parameters)
     begun = moves.begin()

@@ -7,9 +7,9 @@ else makes a setup of its own, and is made once.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.corrections import Corrections
+from calibration.file import Calibration
 from circuits import Design, DesignError, Netlist
 from circuits.findings import error
 from circuits.formats.toml import of_tables, read
@@ -59,6 +61,13 @@ class Setup:
         """What the ranges of converters are multiples of."""
         return nominal_peaks(self.design, self.lesson.drive or None)
 
+    def corrections(self, calibration: str | None, chips: Sequence[int]) -> Corrections | None:
+        """What puts some chips right, by the text of a calibration; None without one."""
+        if calibration is None:
+            return None
+        task = {"type": "teacher", **asdict(self.task)}
+        return Calibration.parsed(calibration).chosen(self.design.netlist, seed=self.seed, numbers=chips, task=task)
+
     @cached_property
     def exact(self) -> NDArray[np.float64]:
         """Gradient of the ideal circuit by backpropagation, over the trainable parameters."""
@@ -74,8 +83,8 @@ class Lane:
     chip: int
     epsilon: float
     gamma: float | str
-    decay: float
-    """Rate of loss that its learner makes up for, in 1/s."""
+    decay: float | None
+    """Rate of loss that its learner makes up for, in 1/s; None: what calibration says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +121,11 @@ class Plan:
             # Profiles and learners are few: what they have in common is found once for each.
             own = _cached(alike, id(lane.profile), lambda lane=lane: likeness(lane.profile))
             static = _cached(shared, id(learner), lambda learner=learner: _common(learner))
-            gains = lane.profile.echo.pump and lane.decay > 0  # of all chips of a bench or of none
+            gains = lane.profile.echo.pump and lane.decay != 0  # of all chips of a bench or of none
             found.setdefault((id(setup), static, own, gains), (setup, static, []))[2].append(lane)
         self.groups = tuple(Group(setup, learner, tuple(lanes)) for setup, learner, lanes in found.values())
+        for group in self.groups:  # refuses what the calibration is not for
+            group.setup.corrections(self.sweep.calibration, [lane.chip for lane in group.lanes])
 
     def _resolved(self, number: int) -> tuple[Setup, EchoLearner, Lane]:
         columns = self.table.columns
@@ -122,11 +133,20 @@ class Plan:
         netlist = _cached(self._netlists, base, lambda: changed(self.netlist, dict(base)))
         profile = _cached(self._profiles, (base, own), lambda: _profile(netlist, own))
         learner = _cached(
-            self._learners, (base, profile.learning, learning), lambda: _learner(netlist, profile, learning)
+            self._learners,
+            (base, profile.learning, learning),
+            lambda: _learner(netlist, self._knowing(profile), learning),
         )
         setup = _cached(self._setups, common, lambda: self._setup(netlist, common))
         chip = columns["chip"][number] if "chip" in columns else 0
         return setup, learner, Lane(number, profile, chip, learner.epsilon, learner.gamma, learner.decay)
+
+    def _knowing(self, profile: Profile) -> Profile:
+        """A profile that recommends the nudging strengths of a calibration, if there is one."""
+        known = self.sweep.calibration
+        if known is None or not Calibration.parsed(known).corrections.strengths:
+            return profile
+        return profile.changed({"learning": {"gamma": "auto"}})
 
     @cached_property
     def _sorted(self) -> tuple[tuple[str, ...], ...]:

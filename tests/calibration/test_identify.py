@@ -16,7 +16,7 @@ from calibration.probe import Probe
 from circuits import Netlist
 from circuits.generators import ladder
 from devices import ArgumentError, Inductor
-from tests.calibration.chips import bench_of, true_values
+from tests.calibration.chips import Broken, bench_of, true_values
 
 WHOLE = fitting.LENGTHS
 
@@ -76,20 +76,6 @@ def test_levels_tell_the_readout(found):
 def test_all_passes_are_logged(found):
     bench, probe, _ = found
     assert sum(asked.passes for asked in probe.log) == bench.describe().passes
-
-
-class Broken:
-    """A bench with channels that read something else."""
-
-    def __init__(self, bench, change):
-        self.bench, self.change = bench, change
-        self.describe, self.program = bench.describe, bench.program
-
-    def run(self, shot):
-        record = self.bench.run(shot)
-        samples, saturated = dict(record.samples), dict(record.saturated)
-        self.change(samples, saturated)
-        return replace(record, samples=samples, saturated=saturated, blocks={})
 
 
 def test_a_dead_channel_is_named(design):

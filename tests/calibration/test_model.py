@@ -8,7 +8,7 @@ from calibration.model import QUALITY, Model
 from calibration.probe import Probe
 from circuits import Netlist
 from rhel_hw.lossy import typical_rate
-from tests.calibration.chips import bench_of, true_values
+from tests.calibration.chips import bench_of, true_unknowns
 from tests.systems import quick_or_slow
 
 GALLERY = ("lc-toy", "josephson-ladder", "kerr-chain", "ring-lattice", "spin-chain", "vortex-array", "mixed")
@@ -23,14 +23,7 @@ def test_with_the_true_values_it_reads_what_the_bench_reads(name):
     drive = {"bits": 8, "full_scale": 2.0, "gain": 1.02, "offset": 0.01}
     bench = bench_of(design, dynamics=loss, readout={}, drive=drive)
     model = Model.of(design, bench.describe())
-    x = np.repeat(model.ideal[:, None], 2, axis=1)
-    true, drawn = true_values(bench, model), np.array([model.scale(i, 0.0) for i in range(len(model.values))])
-    signed = np.array([model.scale(i, 1.0) != np.exp(1.0) for i in range(len(model.values))])[:, None]
-    with np.errstate(invalid="ignore"):
-        x[model.parts["values"]] = np.where(signed, true - drawn[:, None], np.log(true))
-    x[model.parts["losses"]] = QUALITY / 300
-    count = len(model.drives)
-    x[model.parts["drives"]] = np.repeat([1.02, 0.01, 0.0], count)[:, None]
+    x, count = true_unknowns(bench, model, QUALITY / 300, (1.02, 0.01, 0.0)), len(model.drives)
     channels, rng = bench.describe().channels, np.random.default_rng(0)
     waves = rng.integers(-10, 11, (40, count, 2)) / 32 * model.drive_scales[:, None]  # codes of eight bits
     start = tuple(

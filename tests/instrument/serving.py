@@ -40,7 +40,7 @@ class Quick:
             "quick, one", channels, {"u": "A"}, {"y": "C"}, {"L.inductance": Limits("H", 1e-9, 1e-6)}, STEP_S, 1,
             10**7, "momentum-flip", True, 1, len(self.shots), 1e-3 * len(self.shots), ("a",),
             {"drive.u": 5.0},
-            {"gamma": "auto"}, True,
+            {"gamma": "auto"}, True, zoom=4.0,
         )  # fmt: skip
 
     def program(self, parameters) -> None:

@@ -76,6 +76,8 @@ def test_all_that_a_shot_can_be_told(desk):
     desk('SHOT:CLE;STEP 2;ECHO ON;TRIM "a",0.25,1.5;:INIT;*WAI')
     assert desk("SHOT:AMPL?;:SYST:ERR?") == '0;0,"No error"'
     assert desk.bench.shots[1].trim == {"a": (0.25, 1.5)}
+    desk('SHOT:CLE;STEP 2;RANG "position.a",0.25;:INIT;*WAI')
+    assert desk.bench.shots[2].ranges == {"position.a": 0.25}
     desk("SHOT:CLE;STEP 2;CHAN:NONE;:INIT")
     assert desk("FETC:CAT?;:SYST:ERR?") == ';0,"No error"'
     desk("SHOT:CLE")
@@ -149,6 +151,8 @@ def test_design_and_description(desk):
         ('SHOT:STEP 3;ECHO ON;TRIM "a",0,-1;:INIT', "-221,\"Settings conflict;Argument `trim.a` must have factors"),
         ('SHOT:STEP 3;TRIM "a",0,1;:INIT', "-221,\"Settings conflict;Argument `trim` must be left out of a pass"),
         ("SHOT:STEP 3;ECHO ON;AMPL ON;:INIT", "-221,\"Settings conflict;Argument `amplify` must be False: this bench"),
+        ('SHOT:RANG "position.b",1', "-224,\"Illegal parameter value;Argument `channel` must name what there is"),
+        ('SHOT:STEP 3;RANG "position.a",0.1;:INIT', "-221,\"Settings conflict;Argument `ranges.position.a` must be be"),
         ('FETC? "position.a"', "-230,\"Data corrupt or stale;there is no record"),
         ("SHOT:STEP 3;ECHO ON;:INIT;*WAI", "-200,\"Execution error;Argument `echo` must follow a pass that was held"),
         ("SHOT:STEP 1e9;:INIT;*WAI", "-200,\"Execution error;Argument `steps` must fit into the memory"),

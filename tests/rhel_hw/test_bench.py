@@ -1,6 +1,7 @@
 """The interface of a bench, on the emulated one and on one that plays back: what is asked, answered and refused."""
 
 from dataclasses import replace
+from hashlib import sha256
 
 import jax.numpy as jnp
 import numpy as np
@@ -253,12 +254,31 @@ def test_fixed_point_has_no_rotations():
         (lambda: Shot(STEPS, echo=True, trim={"n1": ([0.0, 1.0], 1.0)}), "one for each of 1 chips, but has 2"),
         (lambda: Shot(STEPS, amplify=True), "`amplify` must be left out of a pass that is no echo"),
         (lambda: Shot(STEPS, echo=True, amplify=True), "this bench cannot turn its losses into gains"),
+        (lambda: Shot(STEPS, ranges=[1.0]), "`ranges` must map channels to numbers, but is list"),
+        (lambda: Shot(STEPS, ranges={"position.n1": 0.0}), "`ranges.position.n1` must be one number greater than 0"),
+        (lambda: Shot(STEPS, ranges={"position.n1": [1.0, 1.0]}), "`ranges.position.n1` must be one number"),
+        (lambda: Shot(STEPS, ranges={"position.n1": np.inf}), "`ranges.position.n1` must be finite"),
+        (lambda: Shot(STEPS, ranges={"position.n9": 1.0}), "`ranges` must name what there is, but has 'position.n9'"),
+        (lambda: Shot(STEPS, ranges={"position.n1": 1e3}), r"`ranges.position.n1` must be between .* Wb, but is 1000"),
     ],
 )
 def test_shots_are_refused_by_name(design, shot, message):
-    device = bench(design, readout__memory=1000)
+    device = bench(design, readout__memory=1000, readout__zoom=10.0)
     with pytest.raises(ArgumentError, match=message):
         device.run(shot())
+
+
+def test_ranges_are_kept_within_what_the_bench_can(design):
+    """Down to the full scale over the zoom, rounding forgiven; a bench without amplifiers takes none."""
+    device = bench(design, readout__bits=8, readout__zoom=10.0)
+    name, channel = next(iter(device.describe().channels.items()))
+    step = 2 * 0.1 * channel.full_scale / 256
+    codes = device.run(Shot(STEPS, ranges={name: 0.1 * channel.full_scale * (1 - 1e-12)}))[name] / step
+    np.testing.assert_allclose(codes, np.round(codes), atol=1e-6)
+    with pytest.raises(ArgumentError, match="must be between"):
+        device.run(Shot(STEPS, ranges={name: 0.099 * channel.full_scale}))
+    with pytest.raises(ArgumentError, match="the ranges of this bench are fixed"):
+        bench(design, readout__bits=8).run(Shot(STEPS, ranges={name: channel.full_scale}))
 
 
 def test_parameters_are_refused_by_name(design):
@@ -382,7 +402,10 @@ def test_shots_that_are_the_same_are_known_as_such():
     assert digest(Shot(5), {}) != digest(Shot(5, channels=()), {})
     echo = Shot(5, echo=True)
     others = (replace(echo, amplify=True), replace(echo, trim={"a": (0, 1)}), replace(echo, trim={"a": (0, 2)}))
-    assert len({digest(shot, {}) for shot in (echo, *others)}) == 4
+    others += (replace(echo, ranges={"position.a": 1.0}), replace(echo, ranges={"position.a": 2.0}))
+    assert len({digest(shot, {}) for shot in (echo, *others)}) == 6
+    # What older recordings know it by.
+    assert digest(Shot(5), {}) == sha256(repr((5, False, False, False, None, None)).encode()).hexdigest()
     assert digest(others[1], {}) == digest(replace(echo, trim={"a": (np.zeros(1), 1.0)}), {})
 
 

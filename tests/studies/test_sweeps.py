@@ -98,7 +98,7 @@ def test_gamma_is_found_for_every_lane(netlist):
     for i, lane in enumerate(group.lanes):
         single, _ = alone(group, lane)
         assert found["gamma"][i] == pytest.approx(single.gamma, rel=1e-9)
-    assert np.all(np.diff(found["gamma"]) > 0)  # more noise wants stronger nudges
+    assert np.ptp(np.log(found["gamma"])) < np.log(2)  # a linear circuit: as strong as can be, whatever the noise
 
 
 def test_echoes_that_gain_are_another_bench(netlist):

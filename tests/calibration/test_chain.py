@@ -1,0 +1,152 @@
+"""The whole chain: what it finds, what it puts right, what it refuses, and that an ideal bench stays as it is."""
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from calibration import fitting
+from calibration.chain import STAGES, calibrate
+from calibration.file import Calibration
+from calibration.findings import CalibrationError
+from circuits.generators import ladder
+from devices import ArgumentError
+from rhel_hw import EchoLearner, EmulatedBench, Profile, Shot, Teacher
+from tests.calibration.chips import Broken, trained, true_gradient
+
+STEPS = 150
+ERRORS = {
+    "fabrication": {"mismatch": 0.05},
+    "dynamics": {"quality": 200.0},
+    "readout": {"bits": 8, "gain_spread": 0.02, "offset": 0.01},
+    "drive": {"bits": 8, "gain": 1.02, "offset": 0.01},
+    "nudge": {"gain": 0.97},
+    "echo": {"gain": 1.03, "angle": 0.05},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short():
+    """A few periods have one minimum: no need to begin with a part of them, which is another program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "LENGTHS", (1.0,))
+        yield
+
+
+@pytest.fixture(scope="module")
+def design():
+    return ladder(2).compile(steps=STEPS)
+
+
+@pytest.fixture(scope="module")
+def lesson(design):
+    return Teacher().lesson(design)
+
+
+def bench_of(design, lesson, errors, chips=1):
+    late = {"latency": 1.3 * design.step_s, "skew": 0.4 * design.step_s}
+    tables = {**errors, "echo": {**errors["echo"], **late}} if errors else {}
+    return EmulatedBench(design, Profile.of(tables), chips=chips, reference=lesson.drive)
+
+
+def calibrated(bench, design, lesson, **options):
+    task = {"type": "teacher", **asdict(Teacher())}
+    return calibrate(bench, design, lesson, EchoLearner(epsilon=0.01), task=task, seed=0, **options)
+
+
+@pytest.fixture(scope="module")
+def found(design, lesson):
+    told = []
+    bench = bench_of(design, lesson, ERRORS)
+    result = calibrated(bench, design, lesson, anchors=4, report=lambda done, what: told.append((done, what)))
+    assert told == list(enumerate(STAGES))
+    assert result.passes == bench.describe().passes
+    return result
+
+
+def error(bench, design, lesson, exact):
+    ours = trained(design, EchoLearner(epsilon=0.01, gamma="auto").gradient(bench, design, lesson).theta)
+    return np.linalg.norm(ours - exact) / np.linalg.norm(exact)
+
+
+def test_gradients_are_those_of_the_chip(found, design, lesson):
+    """All errors at once."""
+    bench = bench_of(design, lesson, ERRORS)
+    around = found.around(bench, design.netlist, seed=0)
+    assert error(bench, design, lesson, true_gradient(bench, design, lesson)) > 0.2
+    exact = true_gradient(bench, design, lesson, found.corrections.values)
+    assert error(around, design, lesson, exact) < 0.03
+
+
+def test_what_was_found_is_told_with_deviations(found):
+    turn, converters = found.results["turn"], found.results["converters"]
+    assert turn["latency_s"] / turn["step_s"] == pytest.approx(1.3, abs=0.03)
+    assert turn["skew_s"] / turn["step_s"] == pytest.approx(0.4, abs=0.03)
+    np.testing.assert_allclose(turn["gain"], 1.03, atol=0.01)
+    np.testing.assert_allclose(turn["angle"], 0.05, atol=0.01)
+    np.testing.assert_allclose(found.results["nudges"]["gain"], 0.97, atol=0.01)
+    np.testing.assert_allclose(converters["effective_bits"], 8, atol=0.6)
+    assert np.max(found.results["values"]["deviations"]) < 0.01
+    assert found.results["loss"]["best"] == "weaker drives"
+
+
+def test_a_file_is_the_calibration(found, design, tmp_path):
+    path = found.save(tmp_path / "bench.json")
+    again = Calibration.load(path)
+    assert again.to_dict() == found.to_dict()
+    assert Calibration.parsed(found.brief()).corrections.to_dict() == found.corrections.to_dict()
+    other = replace(Teacher(), seed=1)
+    assert again.chosen(design.netlist, seed=0).strengths
+    assert not again.chosen(design.netlist, seed=0, task={"type": "teacher", **asdict(other)}).strengths
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d | {"version": 99}, "version 1, but .* 99: calibrate again"),
+        (lambda d: d | {"format": "x"}, "file of `rhel-hw calibrate`"),
+        (lambda d: {k: v for k, v in d.items() if k != "corrections"}, "damaged"),
+        (lambda d: d | {"numbers": [0, 1]}, "damaged"),
+        (lambda d: d | {"corrections": {"chips": 1, "x": 1}}, "must have keys"),
+    ],
+)
+def test_files_that_are_none_are_refused(found, tmp_path, change, message):
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(change(found.to_dict())))
+    with pytest.raises(ArgumentError, match=message):
+        Calibration.load(path)
+
+
+def test_another_design_seed_or_chip_is_refused(found, design, tmp_path):
+    with pytest.raises(ArgumentError, match="calibrate this design"):
+        found.chosen(ladder(3))
+    with pytest.raises(ArgumentError, match="from seed 0"):
+        found.chosen(design.netlist, seed=1)
+    with pytest.raises(ArgumentError, match="must have chip 3, but has chip 0"):
+        found.chosen(design.netlist, seed=0, numbers=[3])
+    (tmp_path / "no.json").write_text("{")
+    with pytest.raises(ArgumentError, match="JSON"):
+        Calibration.load(tmp_path / "no.json")
+
+
+def test_an_ideal_bench_stays_as_it_is(design, lesson):
+    """Not one correction, so that records are the same bit for bit; but for the nudging strength."""
+    bench = EmulatedBench(design, Profile(), reference=lesson.drive)
+    result = calibrated(bench, design, lesson, anchors=0)
+    assert replace(result.corrections, strengths=(), parities={}).ideal
+    assert not result.findings
+    shot = Shot(STEPS, lesson.drive)
+    plain = EmulatedBench(design, Profile(), reference=lesson.drive)
+    around = result.around(plain, design.netlist, seed=0)
+    for name, samples in plain.run(shot).samples.items():
+        np.testing.assert_array_equal(around.run(shot)[name], samples)
+
+
+def test_a_dead_channel_ends_it(design, lesson):
+    def cut(samples, _):
+        if "position.n1" in samples:
+            samples["position.n1"] = np.zeros_like(samples["position.n1"])
+
+    with pytest.raises(CalibrationError, match=r"position\.n1.*dead.*check its probe"):
+        calibrated(Broken(bench_of(design, lesson, ERRORS), cut), design, lesson)
