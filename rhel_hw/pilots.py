@@ -37,7 +37,7 @@ AROUND, CLOSER = 8.0, 3.0
 NOISE_RULE = 0.16
 """The first displacement that is looked for is no less than the cube root of this times that of noise."""
 
-CLIPPED = 0.1
+CLIPPED = 0.25
 """Part of the values of a converter that may be beyond its range: what that spoils is for the fits to see."""
 
 
@@ -104,14 +104,15 @@ class Pilots:
         idle = np.max(np.abs(self.free.slopes), axis=(0, 1, 2)) == 0
         scale = self._scale(moving & ~idle)
         self._climb(scale)
+        own = type(learner.stencil)
         for count, reach in ((FINE, AROUND), (FINER, CLOSER)):
-            self._around(self.ladder.expected()[type(learner.stencil)].strengths, count, reach)
+            self._around(self.ladder.expected((own,))[own].strengths, count, reach)
         ladder = self.ladder
         by_stencil = ladder.expected()
-        own = by_stencil[type(learner.stencil)]
+        expected = by_stencil[own]
         given = np.broadcast_to(learner.epsilon if epsilons is None else epsilons, moving.shape)
-        gammas = np.where(moving & idle, 1.0, own.strengths / given)
-        return Strengths(gammas, own, {kind.__name__: found for kind, found in by_stencil.items()}, moving, ladder)
+        gammas = np.where(moving & idle, 1.0, expected.strengths / given)
+        return Strengths(gammas, expected, {kind.__name__: found for kind, found in by_stencil.items()}, moving, ladder)
 
     @property
     def ladder(self) -> Ladder:

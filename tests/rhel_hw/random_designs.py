@@ -31,7 +31,7 @@ from rhel_hw.session import Session
 from rhel_hw.truth import gradients_as_made
 from tests.calibration.chips import trained
 
-CHIPS, REPEATS = 8, 3
+CHIPS, REPEATS = 8, 5
 DISPLACEMENTS = np.geomspace(1e-3, 10.0, 25)
 """Of the exhaustive sweep, over the spread of the state, as far as echoes are linear."""
 APART = 0.05

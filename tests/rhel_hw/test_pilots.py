@@ -1,4 +1,4 @@
-"""How strongly to nudge: fits of synthetic ladders against closed forms, and pilots against exhaustive sweeps."""
+"""How strongly to nudge: curves of synthetic ladders against closed forms, and pilots against exhaustive sweeps."""
 
 import numpy as np
 import pytest
@@ -60,10 +60,11 @@ def test_one_sided_echoes_balance_noise_and_the_square(noise):
 
 
 def test_without_a_bend_the_strongest_is_the_best():
-    ladder_ = synthetic(1e-3, 0.0)
-    found = ladder_.expected()[Centred]
-    assert np.median(found.strengths / np.max(ladder_.strengths, axis=0)) > 0.7
-    assert np.median(found.bias) < 0.3 * np.median(found.noise)
+    given = synthetic(1e-3, 0.0)
+    found = given.expected()[Centred]
+    assert np.median(found.strengths / np.max(given.strengths, axis=0)) > 0.7
+    assert np.median(found.error * found.strengths) == pytest.approx(1e-3 / np.sqrt(2), rel=0.3)
+    assert np.median(found.bias) < np.median(found.noise)
 
 
 def test_richardson_takes_what_the_cube_makes_away():
