@@ -96,13 +96,14 @@ def _listed(chips: Sequence[int]) -> str:
 
 
 def measure(
-    probe: Probe, identified: Identified, turn: Turn, *, lengths: Sequence[float] = LENGTHS, seed: int = 0
+    probe: Probe, identified: Identified, turn: Turn, *, lengths: Sequence[float] | None = None, seed: int = 0
 ) -> EchoQuality:
     """Passes of several lengths and their echoes, and what the model makes of them."""
     model = probe.model
     every, size = model.bench.decimation, model.design.steps
     # The last step of an echo is read only if all steps but it fill whole periods of the decimation.
-    steps = sorted({max(1, every * round(part * size / every) - (every - 1)) for part in lengths})
+    parts = LENGTHS if lengths is None else lengths
+    steps = sorted({max(1, every * round(part * size / every) - (every - 1)) for part in parts})
     system = turn.model(identified)
     starts: Sequence[Start | None] = [None]
     if model.bench.nodes:

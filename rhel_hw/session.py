@@ -387,7 +387,7 @@ class Session:
 
 
 def _known(design: Design, theta: Theta, bench: Description) -> Theta | None:
-    """Parameters (count, chips) of chips of which a calibrated bench knows some; None if it knows nothing."""
+    """Parameters of chips of which a calibrated bench knows some, as `theta` has them; None if it knows nothing."""
     if not bench.values:
         return None
     tables = {k: np.asarray(v, float).reshape(len(v), -1) for k, v in theta.items()}
@@ -395,4 +395,4 @@ def _known(design: Design, theta: Theta, bench: Description) -> Theta | None:
     for e in design.assembly.entries:
         if e.name in bench.values:
             known[e.key][e.index] *= bench.values[e.name]
-    return known
+    return known if bench.chips > 1 else {k: v[:, 0] for k, v in known.items()}

@@ -6,14 +6,16 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from calibration import fitting
+from calibration import chain, echo, fitting
 from calibration.chain import STAGES, calibrate
 from calibration.file import Calibration
 from calibration.findings import CalibrationError
+from circuits import Clock
 from circuits.generators import ladder
 from devices import ArgumentError
-from rhel_hw import EchoLearner, EmulatedBench, Profile, Shot, Teacher
+from rhel_hw import EchoLearner, EmulatedBench, Profile, RemoteBench, Shot, Teacher
 from tests.calibration.chips import Broken, trained, true_gradient
+from tests.instrument.serving import listening
 
 STEPS = 150
 ERRORS = {
@@ -28,15 +30,16 @@ ERRORS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def short():
-    """A few periods have one minimum: no need to begin with a part of them, which is another program."""
+    """A few periods have one minimum: parts of them would be other programs, as would be lengths."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fitting, "LENGTHS", (1.0,))
+        patch.setattr(echo, "LENGTHS", (1.0,))
         yield
 
 
 @pytest.fixture(scope="module")
 def design():
-    return ladder(2).compile(steps=STEPS)
+    return ladder(2).replace(clock=Clock(None, STEPS)).compile()
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +47,13 @@ def lesson(design):
     return Teacher().lesson(design)
 
 
-def bench_of(design, lesson, errors, chips=1):
+def profile_of(design):
     late = {"latency": 1.3 * design.step_s, "skew": 0.4 * design.step_s}
-    tables = {**errors, "echo": {**errors["echo"], **late}} if errors else {}
-    return EmulatedBench(design, Profile.of(tables), chips=chips, reference=lesson.drive)
+    return Profile.of({**ERRORS, "echo": {**ERRORS["echo"], **late}})
+
+
+def bench_of(design, lesson):
+    return EmulatedBench(design, profile_of(design), reference=lesson.drive)
 
 
 def calibrated(bench, design, lesson, **options):
@@ -58,7 +64,7 @@ def calibrated(bench, design, lesson, **options):
 @pytest.fixture(scope="module")
 def found(design, lesson):
     told = []
-    bench = bench_of(design, lesson, ERRORS)
+    bench = bench_of(design, lesson)
     result = calibrated(bench, design, lesson, anchors=4, report=lambda done, what: told.append((done, what)))
     assert told == list(enumerate(STAGES))
     assert result.passes == bench.describe().passes
@@ -72,7 +78,7 @@ def error(bench, design, lesson, exact):
 
 def test_gradients_are_those_of_the_chip(found, design, lesson):
     """All errors at once."""
-    bench = bench_of(design, lesson, ERRORS)
+    bench = bench_of(design, lesson)
     around = found.around(bench, design.netlist, seed=0)
     assert error(bench, design, lesson, true_gradient(bench, design, lesson)) > 0.2
     exact = true_gradient(bench, design, lesson, found.corrections.values)
@@ -149,4 +155,90 @@ def test_a_dead_channel_ends_it(design, lesson):
             samples["position.n1"] = np.zeros_like(samples["position.n1"])
 
     with pytest.raises(CalibrationError, match=r"position\.n1.*dead.*check its probe"):
-        calibrated(Broken(bench_of(design, lesson, ERRORS), cut), design, lesson)
+        calibrated(Broken(bench_of(design, lesson), cut), design, lesson)
+
+
+# Over the wire, and on the command line -----------------------------------------------------------------------------
+
+
+def test_over_the_wire_it_finds_the_same(found, design, lesson):
+    """Not one number differs: calibration knows the interface alone."""
+    with listening(bench_of(design, lesson)) as port, RemoteBench(f"TCPIP::127.0.0.1::{port}::SOCKET") as far:
+        again = calibrated(far, design, lesson, anchors=4)
+    ours, theirs = found.to_dict(), again.to_dict()
+    assert ours.pop("seconds") == pytest.approx(theirs.pop("seconds"))
+    assert json.dumps(ours) == json.dumps(theirs)
+
+
+@pytest.fixture
+def files(found, design, tmp_path):
+    """The design with its profile, and its calibration."""
+    netlist = design.netlist.replace(settings={"profile": profile_of(design).to_dict(), "learning": {"gamma": "auto"}})
+    (tmp_path / "two.toml").write_text(netlist.to_toml())
+    found.save(tmp_path / "two.json")
+    return "two.toml", "two.json"
+
+
+def test_the_command_writes_file_and_report(found, files, call, tmp_path, monkeypatch):
+    asked = {}
+
+    def known(bench, design, lesson, learner, **options):
+        asked.update(options, chips=bench.describe().chips)
+        return found
+
+    monkeypatch.setattr(chain, "calibrate", known)
+    document = json.loads(
+        call("calibrate", files[0], "--out", "made", "--anchors", "4", "--held", "Ln0.inductance", "--json")
+    )
+    assert asked["anchors"] == 4
+    assert asked["held"] == ["Ln0.inductance"]
+    assert asked["numbers"] == (0,)
+    assert asked["profile"]["readout"]["bits"] == 8
+    assert [f.rsplit(".", 1)[1] for f in document["files"]] == ["json", "html"]
+    assert Calibration.load(tmp_path / "made" / "two.json").to_dict() == found.to_dict()
+    page = (tmp_path / "made" / "two.html").read_text()
+    for words in ("Calibration of", "Element values", "Converters", "Echoes", "Nudging strength", "Drift", "Passes"):
+        assert words in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    text = call("calibrate", files[0], "--out", "made")
+    for words in ("clock, in steps", "weaker drives", "trimmed by node", "wrote made/two.html"):
+        assert words in text
+
+
+def test_gradients_and_training_take_the_file(found, files, call, design, lesson):
+    options = ["--calibration", files[1], "--methods", "rhel", "--json"]
+    put_right = json.loads(call("gradient", files[0], *options))["bench"]
+    exact = true_gradient(bench_of(design, lesson), design, lesson, found.corrections.values)[0, 0]
+    (name,) = design.parameters.trainable_names
+    scale = design.parameters.entries[name].scale
+    assert put_right["parameters"][name] == pytest.approx(exact / scale, rel=0.03)
+    assert put_right["epsilon"] * put_right["gamma"] == pytest.approx(found.corrections.strengths[0])
+    trained_ = json.loads(call("train", files[0], "--calibration", files[1], "--steps", "2", "--json"))
+    assert trained_["losses"][-1] < trained_["losses"][0]
+
+
+def test_sweeps_take_the_file(files, call):
+    axis = ["--axis", "readout.bits=8", "--reference", "chip"]
+    plain = json.loads(call("sweep", files[0], *axis, "--out", "plain", "--json"))
+    put_right = json.loads(call("sweep", files[0], *axis, "--calibration", files[1], "--out", "right", "--json"))
+    before, after = (np.ravel(d["outcomes"]["norm_ratio"])[0] for d in (plain, put_right))
+    assert abs(after - 1) < 0.05 < abs(before - 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gradient", "two.toml", "--calibration", "no.json"], "cannot be read: no.json"),
+        (["gradient", "lc-toy", "--steps", "20", "--calibration", "two.json"], "calibrate this design"),
+        (["gradient", "two.toml", "--seed", "3", "--calibration", "two.json"], "drawn from seed 3"),
+        (["train", "two.toml", "--chip", "2", "--calibration", "two.json"], "drawn from seed 2"),
+        (["sweep", "two.toml", "--axis", "chip=0,5", "--calibration", "two.json"], "must have chip 5"),
+        (["calibrate", "two.toml", "--held", "Lx.inductance"], "`held` must name unknowns"),
+        (["calibrate", "two.toml", "--set", 'readout.unwired=["position.n0"]', "--chips", "0"], "--chips"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_what_does_not_fit_is_refused_and_writes_nothing(files, call, tmp_path, arguments, message):
+    before = sorted(tmp_path.rglob("*.json"))
+    assert message in call(*arguments, code=2)
+    assert sorted(tmp_path.rglob("*.json")) == before
