@@ -70,7 +70,8 @@ def calibrate(
     """
     before = bench.describe()
     refuse_another(before, design)
-    bench.program(_drawn(design, before.parameters))
+    drawn = _drawn(design, before.parameters)
+    bench.program(drawn)
     tell = report or (lambda done, what: None)
     asked = list(STAGES if anchors else STAGES[:-1])
 
@@ -124,6 +125,7 @@ def calibrate(
     drifted = None
     if anchors:
         begin("drift")
+        bench.program(drawn)  # pilots had it put right, and anchors look for what was identified
         drifted = drift.measure(probe, found, repeats=anchors)
         findings += drifted.findings()
     after = bench.describe()

@@ -141,6 +141,8 @@ def _drift(own: Mapping[str, Any]) -> Row:
     if soon["passes"] is None:
         return "drift", f"no trend, {text}", "nothing is done"
     when = f"{soon['passes']:,.0f} passes ({_seconds(soon['seconds'])})"
+    if not soon["seen"] and soon["passes"] < own["passes"][-1] - own["passes"][0]:
+        return "drift", f"no trend was seen, {text}", f"too few anchors for a bound of {limit}: repeat more of them"
     if not soon["seen"]:
         return "drift", f"no trend was seen, {text}", f"values stay within {limit} for at least {when}"
     rate = np.max(np.abs(_numbers(own["rates"])))
@@ -209,6 +211,7 @@ def converters_figure(found: Calibration) -> Figure:
     for i, name in enumerate(own["names"][:MOST_CHANNELS]):
         if np.any(np.isfinite(bent[:, i])):
             left.plot(levels, bent[:, i], color=COLOURS[i], lw=1.3, marker="o", ms=2.5, label=name)
+    left.set_xticks([-0.8, -0.4, 0, 0.4, 0.8])
     left.set_xlabel("level (full scales)")
     left.set_ylabel("deviation (% of full scale)")
     left.set_title(f"Integral nonlinearity, chip {found.numbers[0]}", fontsize=10)
@@ -237,6 +240,11 @@ def echoes_figure(found: Calibration) -> Figure:
         line = _middle(value)
         if np.any(line > 0):
             axis.loglog(times / scale, line, "--", color=COLOURS[(i + 3) % len(COLOURS)], lw=1.2, label=name)
+    top = axis.get_ylim()[1]
+    axis.set_ylim(max(axis.get_ylim()[0], 1e-5 * top), top)  # what is less by that much does not matter
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_xticks(times / scale)
+    axis.minorticks_off()
     axis.set_xlabel(f"echo time ({unit})")
     axis.set_ylabel("return error (relative)")
     axis.set_title("How far echoes without nudges miss their start, and why", fontsize=10)

@@ -97,6 +97,7 @@ def test_what_was_found_is_told_with_deviations(found):
     np.testing.assert_allclose(converters["effective_bits"], 8, atol=0.6)
     assert np.max(found.results["values"]["deviations"]) < 0.01
     assert found.results["loss"]["best"] == "weaker drives"
+    assert np.max(np.abs(found.results["drift"]["track"])) < 0.01  # anchors find the values where they were
 
 
 def test_a_file_is_the_calibration(found, design, tmp_path):
