@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,14 @@ from calibration.corrections import Corrections
 from circuits import Design, Netlist
 from rhel_hw.bench import Bench
 from rhel_hw.emulated import EmulatedBench
-from rhel_hw.files import write_atomically, write_text
+from rhel_hw.files import folder, write_atomically, write_text
 from rhel_hw.learner import EchoLearner
 from rhel_hw.lossy import typical_rate
 from rhel_hw.profile import Profile
 from rhel_hw.tasks import Teacher
 from rhel_hw.truth import gradients_as_made
 from studies.plots import COLOURS
+from studies.provenance import code
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,14 +48,14 @@ class Size:
     designs: tuple[str, ...]
     cases: tuple[str, ...]
     chips: int
-    steps: int | None
+    steps: int
 
 
 ALL = "all at once"
 LOSSES = ("Q = 100", "Q = 1,000", "Q = 10,000", "Q = 100,000")
 CASES = ("gains and offsets", "mismatch", "skew", "latency", "flip gain and angle", *LOSSES, ALL)
 QUICK = Size(("lc-toy",), ("gains and offsets", ALL), 2, 300)
-FULL = Size(("lc-toy", "josephson-ladder"), CASES, 4, None)
+FULL = Size(("lc-toy", "josephson-ladder"), CASES, 4, 300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,16 +114,22 @@ def _joined(*tables: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def run(size: Size, report: Report | None = None) -> list[Row]:
-    """All cases on all designs."""
+def run(size: Size, out: Path, report: Report | None = None) -> list[Row]:
+    """All cases on all designs; those that are in the folder, made by the same code, are not made again."""
     rows: list[Row] = []
-    total = len(size.designs) * len(size.cases)
-    for name in size.designs:
-        design = Netlist.load(name).compile(steps=size.steps)
-        for case in size.cases:
-            if report:
-                report(len(rows), total)
-            rows.append(measured(design, case, size.chips, name))
+    wanted = [(name, case) for name in size.designs for case in size.cases]
+    for name, case in wanted:
+        if report:
+            report(len(rows), len(wanted))
+        what = json.dumps([name, case, size.chips, size.steps, code()])
+        kept = out / "cases" / f"{sha256(what.encode()).hexdigest()[:16]}.json"
+        if kept.exists():
+            (row,) = read(json.loads(kept.read_text()))
+        else:
+            row = measured(Netlist.load(name).compile(steps=size.steps), case, size.chips, name)
+            folder(kept.parent)
+            write_text(kept, json.dumps(document([row])) + "\n")
+        rows.append(row)
     return rows
 
 
@@ -170,6 +178,12 @@ def _exact(design: Design, profile: Profile, lesson: Any, chips: int, known: Cor
 def document(rows: list[Row]) -> list[dict[str, Any]]:
     """The same as plain data."""
     return [{k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(row).items()} for row in rows]
+
+
+def read(data: list[dict[str, Any]]) -> list[Row]:
+    """Rows of plain data."""
+    arrays = ("before", "after", "ratio_before", "ratio_after")
+    return [Row(**{**d, **{k: np.array(d[k]) for k in arrays}, "findings": tuple(d["findings"])}) for d in data]
 
 
 def table(rows: list[Row]) -> list[tuple[str, ...]]:

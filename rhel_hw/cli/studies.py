@@ -105,7 +105,7 @@ def _calibrated(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
     from studies import calibrated
 
     with progress("calibrating", "cases") as report:
-        rows = calibrated.run(calibrated.FULL if asked.size == "full" else calibrated.QUICK, report)
+        rows = calibrated.run(calibrated.FULL if asked.size == "full" else calibrated.QUICK, out, report)
     files = [str(f) for f in calibrated.save(rows, out)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("design", "errors", "cosine before", "after", "size before", "after", "what the report says"):

@@ -169,7 +169,7 @@ def test_what_the_readme_shows(design, lesson, tmp_path, monkeypatch, capsys):
     names = {"bench": bench_of(design, lesson), "design": design, "teacher": Teacher(), "EchoLearner": EchoLearner}
     exec(program, names)
     assert Calibration.load("ring.json").passes == names["known"].passes
-    assert "array" in capsys.readouterr().out
+    assert "inductor.inductance" in capsys.readouterr().out
 
 
 # Over the wire, and on the command line -----------------------------------------------------------------------------

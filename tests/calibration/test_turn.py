@@ -103,6 +103,7 @@ def test_the_trim_undoes_the_turn(found):
     assert set(result.trim(nodes=("n1",))) == {"n1"}
 
 
+@pytest.mark.slow
 def test_an_ideal_bench_is_found_ideal():
     _, result = measured(ladder(2), late=0, spread=0.0, **IDEAL)
     assert result.ideal

@@ -48,7 +48,9 @@ ESTIMATORS = {"finite": (RHEL(2e-3, stencil=Richardson()), 1e-9), "limit": (RHEL
 
 
 @pytest.mark.parametrize("kind", ["finite", pytest.param("limit", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("family", quick_or_slow(families(), {*families()} - {"photonic", "spin", "texture"}))
+@pytest.mark.parametrize(
+    "family", quick_or_slow(families(), {*families()} - {"laboratory", "photonic", "spin", "texture"})
+)
 def test_echo_equals_backpropagation_for_every_element(family, kind):
     """All elements of a family at once, side by side; each has gradients of its own, compared one by one."""
     names, (estimator, tolerance) = families()[family], ESTIMATORS[kind]

@@ -260,6 +260,7 @@ def test_exchange_pair_follows_landau_and_lifshitz():
     assert np.all(np.max(np.abs(-p["s10"][99::100].T / S - m[:, 0, 2]), axis=1) / top < 1.5 * renormalised)
 
 
+@pytest.mark.slow
 def test_spin_waves_of_a_closed_chain():
     count, bias, J = 8, 20e-3, 4e-19
     x = MOMENT * bias + 2 * J * (1 - np.cos(2 * np.pi * np.arange(count) / count))

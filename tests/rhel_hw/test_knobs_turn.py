@@ -236,7 +236,12 @@ def as_made(name, steps, *qualities):
 
 
 @pytest.mark.parametrize(
-    ("name", "steps", "quality"), [("josephson-ladder", LONG, 24.0), ("kerr-chain", STEPS, 1e6), ("lc-toy", STEPS, 8.0)]
+    ("name", "steps", "quality"),
+    [
+        ("josephson-ladder", LONG, 24.0),
+        pytest.param("kerr-chain", STEPS, 1e6, marks=pytest.mark.slow),
+        pytest.param("lc-toy", STEPS, 8.0, marks=pytest.mark.slow),
+    ],
 )
 def test_chips_as_made_that_make_up_for_their_loss(name, steps, quality):
     """Against backpropagation through the chip as made, on designs of the gallery, two of them nonlinear.
@@ -271,6 +276,7 @@ def test_every_chip_loses_and_gains_at_a_rate_of_its_own():
         learner.gradient(bench, design, lesson, decays=np.array([0.0, rates[1]]))
 
 
+@pytest.mark.slow
 def test_gain_that_misses_the_loss():
     """E ∝ error: what it misses by is loss or gain that nobody makes up for. Chips may have errors of their own."""
     case, rate = lossy(junctions)

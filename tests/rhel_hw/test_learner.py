@@ -67,7 +67,7 @@ def test_an_ideal_bench_gives_the_ideal_gradient(name):
         pytest.param(EchoLearner(epsilon=0.02, stencil=OneSided()), marks=pytest.mark.slow),
         pytest.param(EchoLearner(epsilon=0.02, stencil=Richardson()), marks=pytest.mark.slow),
         EchoLearner(epsilon=0.02, protocol=Reprepare()),
-        EchoLearner(epsilon=0.02, shots=3),
+        pytest.param(EchoLearner(epsilon=0.02, shots=3), marks=pytest.mark.slow),
     ],
     ids=["one-sided", "richardson", "re-prepare", "shots"],
 )
@@ -97,6 +97,7 @@ def test_drives_of_all_kinds(kind):
     assert distance(ours.theta, ideal.theta) < 1e-7
 
 
+@pytest.mark.slow
 def test_massless_and_cyclic_nodes_are_worked_out():
     """Channels read nodes, energies want coordinates: here the two differ."""
     circuit = ladder(4)
@@ -152,7 +153,13 @@ def test_a_target_that_is_not_wired_is_refused():
 # How strongly to nudge ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("netlist", "left"), [(ladder(3), 1e-11), (recurrent_units(4, linear=False), 1e-6)])
+@pytest.mark.parametrize(
+    ("netlist", "left"),
+    [
+        pytest.param(ladder(3), 1e-11, marks=pytest.mark.slow),
+        (recurrent_units(4, linear=False), 1e-6),
+    ],
+)
 def test_automatic_strength_on_a_quiet_bench_leaves_hardly_anything(netlist, left):
     """Round-off where echoes are linear; elsewhere the power of two thirds of what pilots take for rounding, 1e-10."""
     design, task = netlist.compile(steps=100), Teacher()

@@ -104,6 +104,7 @@ def _strays(task, strength):
     return np.sqrt(np.mean(((plus - minus) / 2) ** 2, axis=(0, 2, 3))) / spread
 
 
+@pytest.mark.slow
 def test_automatic_gamma_is_one_where_there_is_nothing_to_learn(toy):
     reached = free_pass(toy.hamiltonian, toy.integrator, toy.loss, *toy.run).final[0]
     task = replace(toy, loss=FinalMSE(toy.loss.reader, toy.loss.reader(reached)))
@@ -112,6 +113,7 @@ def test_automatic_gamma_is_one_where_there_is_nothing_to_learn(toy):
     assert all(float(jnp.max(jnp.abs(v))) < 1e-12 for v in found.theta.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", [None, pytest.param(SignFlip(), marks=pytest.mark.slow)], ids=str)
 def test_self_consistent_nudging_has_a_bias_of_second_order_even_in_linear_circuits(toy, operation):
     options = {"nudging": SelfConsistent()} | ({} if operation is None else {"operation": operation})
@@ -217,6 +219,7 @@ def test_any_differentiable_loss_works_with_recorded_nudges(nonlinear, operation
     assert worst(RHEL(2e-4, stencil=Richardson(), operation=operation).gradient(task), exact) < 1e-8
 
 
+@pytest.mark.slow
 def test_cross_entropy_of_pooled_positions():
     design = ladder(4).replace(targets=["n1", "n2", "n3"]).compile()
     task = noisy(design)

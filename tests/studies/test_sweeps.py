@@ -101,6 +101,7 @@ def test_gamma_is_found_for_every_lane(netlist):
     assert np.ptp(np.log(found["gamma"])) < np.log(2)  # a linear circuit: as strong as can be, whatever the noise
 
 
+@pytest.mark.slow
 def test_echoes_that_gain_are_another_bench(netlist):
     """Gain is of all chips of a bench or of none; with it the chip's own gradient is found, at every quality."""
     qualities, frequency = [10.0, 20.0], 2 * np.pi * np.exp(np.mean(np.log(netlist.compile().frequencies_hz)))
