@@ -1,8 +1,9 @@
 """Layout of a photonic design as GDSII: rings and buses with their labels, by gdstk.
 
 Places, radii and gaps are those of `photonic_layout`. Every ring and every bus is a cell of its own, referred to once
-by the top cell, so that a reader can count them; labels carry the names of elements and ports. Radii differ by less
-than the grid where detunings differ by a gigahertz: what the grid rounds off, heaters must set.
+by the top cell, so that a reader can count them; labels carry the names of elements and ports. Two things are finer
+than a layout and left to heaters: radii of rings whose detunings differ by a gigahertz differ by less than the grid,
+and the phases between couplers, whole or half wavelengths in the netlist, follow from where the rings touch.
 """
 
 from __future__ import annotations

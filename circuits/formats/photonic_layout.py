@@ -20,7 +20,7 @@ import numpy as np
 
 from circuits.findings import DesignError, Finding, Severity, error
 from circuits.formats.placement import Vector, at_distances, on_grid
-from circuits.formats.waveguide import Waveguide, exit_power, hop_power
+from circuits.formats.waveguide import LIGHT, Waveguide, exit_power, hop_power
 from circuits.lowering import lower
 from circuits.netlist import Netlist
 from devices import CoherentDrive, EvanescentCoupler, Homodyne, KerrRotation, PhaseShifter, Ring
@@ -158,6 +158,9 @@ def _sized(net: Netlist, guide: Waveguide) -> Iterator[PlacedRing]:
         if isinstance(part, Ring):
             frequency = part.carrier + part.detuning + shifts[part.node]
             order = guide.order(part.carrier)
+            if abs(order * LIGHT / (guide.index * part.carrier) / (2 * math.pi * guide.radius) - 1) > 0.5:
+                reason = "has a carrier whose wavelength does not fit into a ring of the guide's radius"
+                _refuse([error(part.name, reason, "give a waveguide with a larger `radius`")])
             loss = guide.loss(2 * math.pi * frequency / part.intrinsic_q)
             length = guide.length(order, frequency, part.carrier)
             yield PlacedRing(part.name, part.node, part.carrier, frequency, order, length, loss)

@@ -20,6 +20,7 @@ from typing import Any
 from circuits.findings import DesignError, Finding, error
 from circuits.formats import toml
 from circuits.formats.photonic_layout import Layout, lay_out
+from circuits.formats.sax_trace import trace
 from circuits.formats.waveguide import LIGHT, Waveguide
 from circuits.netlist import Netlist
 from devices import ArgumentError, EvanescentCoupler, Kerr, KerrRotation, PhaseShifter, Ring
@@ -27,6 +28,8 @@ from devices import ArgumentError, EvanescentCoupler, Kerr, KerrRotation, PhaseS
 Table = dict[str, Any]
 
 MICRO = 1e6
+DEEPEST = 16
+"""Deepest nesting that a file may have."""
 SAME = 1e-9
 """Relative difference up to which a number in the file is the one that the exact rates give."""
 
@@ -156,19 +159,24 @@ def _owners(netlist: Netlist, layout: Layout, names: Mapping[Any, str]) -> dict[
 
 
 def read(text: str, name: str = "design") -> Netlist:
-    """Netlist of a file that `write` made, or `DesignError` where its geometry contradicts its exact settings."""
+    """Netlist of a file that `write` made, or `DesignError` where its geometry contradicts its exact settings.
+
+    A file without those settings, made by hand or by another tool, is read by its geometry alone: `sax_trace`.
+    """
     yaml = _yaml()
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError, ValueError) as problem:
         raise _refusal("file", f"is not YAML: {str(problem)[:120]}", "correct that line") from None
     if not isinstance(data, dict) or not isinstance(data.get("instances"), dict):
         raise _refusal("file", "is no netlist: it has no `instances`", "give a file in the manner of sax")
+    if not _named(data):
+        raise _refusal(
+            "file", "has a key that is no text, or is nested too deeply", "quote names that look like numbers"
+        )
     info = data.get("info")
     if not isinstance(info, dict) or not isinstance(info.get("design"), dict):
-        raise _refusal(
-            "info.design", "is not there, so the netlist is not one of ours", "keep `info`, or draw the design as TOML"
-        )
+        return trace(data, name)
     elements: Table = {}
     for where, instance in data["instances"].items():
         own = instance.get("info", {}) if isinstance(instance, dict) else None
@@ -177,12 +185,20 @@ def read(text: str, name: str = "design") -> Netlist:
             raise _refusal(f"instances.{where}", "must be a table as `write` makes it", "restore it")
         elements |= given
     order = info.get("order")
-    ranks = {n: i for i, n in enumerate(order)} if isinstance(order, list) else {}
-    ordered = dict(sorted(elements.items(), key=lambda item: ranks.get(item[0], len(ranks))))
+    if not isinstance(order, list) or sorted(map(str, order)) != sorted(elements):
+        raise _refusal("info.order", "does not list the elements of the instances", "restore it")
+    ordered = {str(n): elements[str(n)] for n in order}
     netlist = toml.of_tables({**info["design"], "elements": ordered}, name)
     if findings := list(_contradictions(data, tables(netlist, _guide(info.get("waveguide"))))):
         raise DesignError(findings)
     return netlist
+
+
+def _named(data: Any, depth: int = 0) -> bool:
+    """Whether all keys are text, down to a decent depth."""
+    if isinstance(data, dict):
+        return depth < DEEPEST and all(isinstance(k, str) and _named(v, depth + 1) for k, v in data.items())
+    return not isinstance(data, list) or (depth < DEEPEST and all(_named(v, depth + 1) for v in data))
 
 
 def _refusal(where: str, reason: str, remedy: str) -> DesignError:

@@ -11,6 +11,7 @@ from circuits import DesignError, Netlist
 from circuits.formats import sax_yaml, touchstone
 from circuits.formats.photonic_layout import bus_path, lay_out
 from circuits.formats.placement import at_distances, on_grid
+from circuits.formats.sax_trace import trace
 from circuits.formats.waveguide import LIGHT, Waveguide, exit_power, hop_power
 from devices import (
     ArgumentError,
@@ -27,13 +28,18 @@ from tests.circuits.photonic_designs import CARRIER, GALLERY, by_hand, fancy
 
 
 def chain(nodes, pairs, *extra, rate=1e9, **given):
-    rings = [Ring(f"R{n}", n, 0.0, CARRIER, **given) for n in nodes]
+    rings = [Ring(f"R{n}", n, 3e8 * (i % 3), CARRIER, **given) for i, n in enumerate(nodes)]
     couplers = [EvanescentCoupler(f"J{a}{b}", a, b, rate) for a, b in pairs]
     return Netlist("chain", [*rings, *couplers, *extra], drives=[CoherentDrive("u", nodes[0])])
 
 
 def designs():
     return [*(Netlist.load(name) for name in GALLERY), fancy()]
+
+
+def hexagon():
+    """Fits no square grid: its places are found in the plane."""
+    return chain("abcdef", ["ab", "bc", "cd", "de", "ef", "fa"], external_q=1e7)
 
 
 def refusals(netlist, write=sax_yaml.write):
@@ -113,7 +119,7 @@ def test_a_chain_is_straight_and_distances_are_met():
     np.testing.assert_allclose(found, list(wanted.values()), rtol=1e-12)
 
 
-@pytest.mark.parametrize("net", designs(), ids=lambda n: n.name)
+@pytest.mark.parametrize("net", [*designs(), hexagon()], ids=lambda n: n.name)
 def test_layouts_keep_gaps_and_clearances(net):
     guide = Waveguide()
     layout = lay_out(net, guide)
@@ -168,7 +174,7 @@ def test_yaml_round_trip_is_exact(net):
         np.testing.assert_allclose(*energies, rtol=1e-9)
 
 
-@pytest.mark.parametrize("net", designs(), ids=lambda n: n.name)
+@pytest.mark.parametrize("net", [*designs(), hexagon()], ids=lambda n: n.name)
 def test_arcs_and_couplers_have_the_modes_of_the_hamiltonian(net):
     """Resonances to 0.1 % of the band, and the whole transmission against the linear response."""
     data = sax_yaml.tables(net)
@@ -199,7 +205,7 @@ def test_kerr_and_rates_stand_beside_the_geometry():
 
 def test_what_contradicts_the_exact_settings_is_refused_by_name():
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install pyyaml")
-    net = Netlist.load("kerr-chain")
+    net = chain("12", ["12"])
 
     def message(change):
         data = yaml.safe_load(sax_yaml.write(net))
@@ -211,21 +217,76 @@ def test_what_contradicts_the_exact_settings_is_refused_by_name():
     assert "instances.J12.settings.coupling" in message(
         lambda d: d["instances"]["J12"]["settings"].update(coupling=0.1)
     )
-    assert "instances.R2_arc1" in message(lambda d: d["instances"].pop("R2_arc1"))
+    assert "instances.R1_arc1" in message(lambda d: d["instances"].pop("R1_arc1"))
     assert "instances.extra" in message(lambda d: d["instances"].update(extra={"component": "straight"}))
-    swapped = lambda d: d["connections"].update({"R1_arc0,out0": "J23,in0"})  # noqa: E731 (one change)
+    swapped = lambda d: d["connections"].update({"R1_arc0,out0": "J12,in1"})  # noqa: E731 (one change)
     assert "connections.R1_arc0,out0" in message(swapped)
     assert "instances.R1_arc0.settings.length" in message(
         lambda d: d["instances"]["R1_arc0"]["info"]["elements"]["R1"].update(detuning="1 GHz")
     )
-    assert "info.design" in message(lambda d: d.pop("info"))
     assert "info.waveguide" in message(lambda d: d["info"].update(waveguide={"colour": 1}))
-    for text, words in (("[1, 2", "not YAML"), ("a: 1", "no netlist"), ("- 1", "no netlist")):
+    for text, words in (
+        ("[1, 2", "not YAML"),
+        ("a: 1", "no netlist"),
+        ("- 1", "no netlist"),
+        ("instances: {1: 2}", "no text"),
+    ):
         with pytest.raises(DesignError, match=words):
             sax_yaml.read(text)
+    assert "info.order" in message(lambda d: d["info"]["order"].pop())
     data = yaml.safe_load(sax_yaml.write(net))
     data["placements"]["R1_arc0"]["x"] += 100.0
     assert sax_yaml.read(yaml.safe_dump(data, sort_keys=True)) == net
+
+
+@pytest.mark.parametrize("net", designs(), ids=lambda n: n.name)
+def test_geometry_alone_has_the_same_hamiltonian(net):
+    """Without the exact tables: frequencies, rates and losses come from lengths and couplings, signs from phases."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install pyyaml")
+    data = sax_yaml.tables(net)
+    del data["info"], data["placements"]
+    for instance in data["instances"].values():
+        instance.pop("info", None)
+    ends = dict(data["connections"])  # either end may be named first, in any order
+    data["connections"] = {ends[k]: k for k in reversed(ends)}
+    read = sax_yaml.read(yaml.safe_dump(data, sort_keys=True))
+    assert len(read.nodes) == len(net.nodes)
+    # Rings differ by 1e-5 of their length: lengths to 16 digits are detunings to a hertz.
+    np.testing.assert_allclose(read.compile().frequencies_hz, net.compile().frequencies_hz, rtol=1e-7)
+    one, other = (touchstone.response(n) for n in (net, read))
+    for rates in ("inner", "outer"):  # Q counts from f, or from f with the heater's shift
+        np.testing.assert_allclose(np.sort(getattr(other, rates)), np.sort(getattr(one, rates)), rtol=1e-5)
+
+
+def test_geometry_that_is_not_understood_is_refused_by_name():
+    guide = {"component": "straight", "settings": {"length": 100.0, "neff": 2.0, "ng": 2.1, "wl0": 1.55}}
+    crossing = {"component": "coupler_ideal", "settings": {"coupling": 0.01}}
+
+    def message(**changes):
+        data = {
+            "instances": {"c": crossing, "w": guide},
+            "connections": {"c,out1": "w,in0", "w,out0": "c,in1"},
+            "ports": {"in": "c,in0", "out": "c,out0"},
+        }
+        data |= changes
+        with pytest.raises(DesignError) as caught:
+            trace(data, "x")
+        return str(caught.value)
+
+    assert "instances.m" in message(instances={"c": crossing, "w": guide, "m": {"component": "mmi1x2"}})
+    assert "instances.w.settings.ng" in message(
+        instances={"c": crossing, "w": {"component": "straight", "settings": {"length": 1.0, "neff": 2.0}}}
+    )
+    strong = {"component": "coupler_ideal", "settings": {"coupling": 1.0}}
+    assert "instances.c.settings.coupling" in message(instances={"c": strong, "w": guide})
+    assert "connections.q,in0" in message(connections={"c,out1": "q,in0"})
+    assert "connections.c,in1" in message(connections={"c,out1": "c,in1", "w,out0": "c,in1"})
+    assert "instances" in message(connections={})
+    itself = {"c,out1": "w,in0", "w,out0": "c,in0", "c,out0": "v,in0", "v,out0": "c,in1"}
+    assert "to itself" in message(instances={"c": crossing, "w": guide, "v": guide}, connections=itself)
+    other = {"component": "straight", "settings": guide["settings"] | {"wl0": 1.3}}
+    two = {"c,out1": "w,in0", "w,out0": "c,in1", "c,out0": "v,in0", "v,out0": "c,in0"}
+    assert "wl0" in message(instances={"c": crossing, "w": guide, "v": other}, connections=two)
 
 
 # GDS --------------------------------------------------------------------------------------------------------------
@@ -283,6 +344,7 @@ def test_refusals_name_what_they_are_about():
     assert set(refusals(chain("ab", ["ab"], external_q=50.0))) == {"Ra", "Rb"}
     assert set(refusals(chain("ab", []))) == {"Rb"}
     assert set(refusals(chain("ab", ["ab"]).replace(drives=()))) == {"design"}
+    assert set(refusals(Netlist("slow", [Ring("R", "a", carrier=5e9)], [CoherentDrive("u", "a")]))) == {"R"}
     star = chain("abcdefgh", [f"a{n}" for n in "bcdefgh"])
     assert all("too close" in reason for reason in refusals(star).values())
 
