@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -107,7 +108,13 @@ def response(netlist: Netlist, guide: Waveguide | None = None) -> Response:
                 ports.add(part.node)
     if not ports:
         raise DesignError([error("design", "no light gets in or out", "add a drive, a detector or an `external_q`")])
-    return Response(netlist.nodes, tuple(n for n in netlist.nodes if n in ports), reference, K, inner, outer)
+    # What no port reaches does not answer, and might resonate without end.
+    reached = set().union(*(nx.node_connected_component(nx.from_numpy_array(K != 0), place[n]) for n in ports))
+    seen = sorted(reached)
+    nodes = tuple(netlist.nodes[i] for i in seen)
+    return Response(
+        nodes, tuple(n for n in nodes if n in ports), reference, K[np.ix_(seen, seen)], inner[seen], outer[seen]
+    )
 
 
 def _refused(netlist: Netlist) -> Iterator[Finding]:

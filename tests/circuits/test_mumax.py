@@ -3,7 +3,10 @@
 import itertools
 import math
 import re
+import shutil
+import subprocess
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -178,6 +181,21 @@ def test_script_has_the_modes_of_the_model(name):
     places = [tuple(map(int, c.split(",")))[1:] for c in calls["DefRegionCell"]]
     state = np.array([m[z, y, x] for x, y, z in places])
     np.testing.assert_allclose(frequencies(energy, moments, state), net.compile().frequencies_hz, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["spin-chain", "vortex-array"])
+def test_scripts_are_in_the_syntax_of_go(name):
+    """Of which mumax3 reads a subset."""
+    if shutil.which("gofmt") is None:
+        pytest.skip("gofmt is not installed: apt-get install golang-go")
+    wave = Points((0.0, 1e-9), (0.0, -1.0))
+    net = Netlist.load(name)
+    drive = net.drives[0]
+    net = net.replace(drives=[replace(drive, waveform=wave)])
+    body = mumax.write(net)[mumax.SCRIPT]
+    text = f"package p\nfunc f() {{\n{body}}}\n"
+    done = subprocess.run(["gofmt", "-e"], input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_initial_state_is_the_netlists():

@@ -57,6 +57,14 @@ def test_one_ring_and_two_rings_are_the_closed_forms():
     np.testing.assert_allclose(S @ S.conj().swapaxes(1, 2), np.broadcast_to(np.eye(2), S.shape), atol=1e-12)
 
 
+def test_what_no_port_reaches_leaves_no_trace():
+    alone = [Ring("Rx", "x", 0.0, CARRIER), Ring("Ry", "y", 0.0, CARRIER), EvanescentCoupler("Jxy", "x", "y", 1e9)]
+    net = rings(2)
+    with_more = net.replace(elements=(*alone, *net.elements))
+    assert touchstone.response(with_more).nodes == ("a0", "a1")
+    assert touchstone.write(with_more) == touchstone.write(net)
+
+
 def test_phases_of_couplings_break_reciprocity_and_nothing_else():
     f = CARRIER + np.linspace(-3e9, 3e9, 31)
     S, turned = (touchstone.response(rings(3, phase=p)).scattering(f) for p in (0.0, 0.7))
