@@ -113,8 +113,9 @@ def vectors(
     _refuse_unfit(design)
     seen = design if design.netlist.probes == Probes() else design.netlist.replace(probes=Probes()).compile()
     waves = band_limited(seen) if drive is None else {k: np.asarray(v, float) for k, v in drive.items()}
-    step, pushes = _step(seen, waves, form, coefficient_bits)
-    start, middles, momenta, beyond = _emulated(seen, waves, profile, form)
+    maps = _maps(seen, waves)
+    step, pushes = _step(seen, maps, form, coefficient_bits)
+    start, middles, momenta, beyond = _emulated(seen, waves, maps, profile, form)
     if beyond:
         raise ArgumentError(f"Argument `drive` must keep the state within {profile.dynamics.precision}: drive it less")
     last = _checked(step, start, pushes, middles, momenta)
@@ -150,63 +151,83 @@ def _refuse_unfit(design: Design) -> None:
             raise ArgumentError(f"Argument `design` must be linear and lossless, but {', '.join(names)} {reason}")
 
 
-def _step(design: Design, waves: Mapping[str, Any], form: Format, bits: int) -> tuple[Step, Integers]:
-    """The step, and the kicks of the drives, (steps, n)."""
+@dataclass(frozen=True)
+class _Maps:
+    """The design's energy as matrices and rows, dimensionless."""
+
+    velocity: NDArray[np.float64]
+    """(n, n), of momenta."""
+    force: NDArray[np.float64]
+    """(n, n), of positions."""
+    pushes: NDArray[np.float64]
+    """(steps, n): forces of the drives, and those that are always there."""
+    positions: NDArray[np.float64]
+    """(nodes, n), of coordinates."""
+    offsets: NDArray[np.float64]
+    """(nodes, steps): positions of nodes that drives alone give them."""
+    momenta: NDArray[np.float64]
+    """(nodes, n), of momenta."""
+
+
+def _maps(design: Design, waves: Mapping[str, Any]) -> _Maps:
+    import jax
     import jax.numpy as jnp
 
     from circuits.state import encode
 
     energy, n = design.hamiltonian, design.hamiltonian.size
-    prepared = energy.prepare(design.theta())
-    inputs = encode(design, waves) if waves else jnp.zeros((design.steps, energy.inputs))
-    still, unit = jnp.zeros((energy.inputs, n)), jnp.eye(n)
-    # A row of each matrix is a coordinate, a column what it is pushed by; constant forces join the drives' kicks.
-    drift = design.step / 2 * np.asarray(energy.velocity(unit, prepared, still))
-    alone = np.asarray(energy.force(jnp.zeros((n, n)), prepared, still))
-    kick = design.step * (np.asarray(energy.force(unit, prepared, still)) - alone)
-    forces = energy.force(jnp.zeros((n, len(inputs))), prepared, jnp.moveaxis(inputs, 0, 1))
-    pushes = design.step * np.asarray(forces).T
-    table: list[Integers] = [_integers(x, bits) for x in (drift, kick, pushes)]
-    return Step(tuple(map(tuple, table[0])), tuple(map(tuple, table[1])), form, bits), table[2]
+    inputs = jnp.moveaxis(encode(design, waves), 0, 1) if waves else jnp.zeros((energy.inputs, design.steps))
+
+    @jax.jit
+    def found(unit: Any, inputs: Any) -> tuple[Any, ...]:
+        prepared = energy.prepare(design.theta())
+        still, rest = jnp.zeros((energy.inputs, n)), jnp.zeros((n, n))
+        silence = jnp.zeros((n, inputs.shape[1]))
+        return (
+            energy.velocity(unit, prepared, still),
+            energy.force(unit, prepared, still) - energy.force(rest, prepared, still),
+            energy.force(silence, prepared, inputs).T,
+            energy.node_positions(unit, prepared, still) - energy.node_positions(rest, prepared, still),
+            energy.node_positions(silence, prepared, inputs),
+            energy.node_momenta(unit),
+        )
+
+    return _Maps(*(np.asarray(x) for x in found(jnp.eye(n), inputs)))
+
+
+def _step(design: Design, maps: _Maps, form: Format, bits: int) -> tuple[Step, Integers]:
+    """The step, and the kicks of the drives, (steps, n)."""
+    drift = _integers(design.step / 2 * maps.velocity, bits)
+    kick = _integers(design.step * maps.force, bits)
+    return Step(tuple(map(tuple, drift)), tuple(map(tuple, kick)), form, bits), _integers(
+        design.step * maps.pushes, bits
+    )
 
 
 def _emulated(
-    design: Design, waves: Mapping[str, Any], profile: Profile, form: Format
+    design: Design, waves: Mapping[str, Any], maps: _Maps, profile: Profile, form: Format
 ) -> tuple[tuple[list[int], list[int]], Integers, Integers, bool]:
     """What the emulated bench does: start, positions at kicks, momenta at ends, and whether it left its range."""
-    import jax.numpy as jnp
-
-    from circuits.state import encode
     from rhel_hw.emulated import EmulatedBench
 
-    steps = len(next(iter(waves.values()))) if waves else design.steps
-    record = EmulatedBench(design, profile).run(Shot(steps, drive=waves))
-    energy = design.hamiltonian
-    nodes = design.assembly.coordinates.nodes
-    units, domains = design.assembly.units, design.netlist.domains
-    prepared = energy.prepare(design.theta())
-    inputs = jnp.moveaxis(encode(design, waves), 0, 1) if waves else jnp.zeros((energy.inputs, steps))
-    offset = np.asarray(energy.node_positions(jnp.zeros((energy.size, steps)), prepared, inputs))
-    unit = jnp.eye(energy.size)
-    still = jnp.zeros((energy.inputs, energy.size))
-    rest = np.asarray(energy.node_positions(jnp.zeros_like(unit), prepared, still))
-    reads = np.asarray(energy.node_positions(unit, prepared, still)) - rest, np.asarray(energy.node_momenta(unit))
-    read = []
-    for kind, key in (("position", "position_unit"), ("momentum", "momentum_unit")):
-        sizes = [units.scale(getattr(domains[n], key)) for n in nodes]
-        read.append([record.samples[f"{kind}.{n}"][:, 0, 0] / size for n, size in zip(nodes, sizes, strict=True)])
-    scale = 2.0**form.fraction
-    q = scale * np.linalg.lstsq(reads[0], np.array(read[0]) - offset, rcond=None)[0].T
-    p = scale * np.linalg.lstsq(reads[1], np.array(read[1]), rcond=None)[0].T
-    for found in (q, p):
+    record = EmulatedBench(design, profile).run(Shot(len(maps.pushes), drive=waves))
+    nodes, domains = design.assembly.coordinates.nodes, design.netlist.domains
+    scale, grid = 2.0**form.fraction, []
+    for kind, key, map_, offset in (
+        ("position", "position_unit", maps.positions, maps.offsets),
+        ("momentum", "momentum_unit", maps.momenta, 0.0),
+    ):
+        sizes = [design.assembly.units.scale(getattr(domains[n], key)) for n in nodes]
+        read = np.array([record.samples[f"{kind}.{n}"][:, 0, 0] / size for n, size in zip(nodes, sizes, strict=True)])
+        found = scale * np.linalg.lstsq(map_, read - offset, rcond=None)[0].T
         if np.max(np.abs(found - np.round(found))) > 0.1:
             raise ArgumentError(
                 "Argument `design` must be read out exactly, but its record is not on the grid of states"
             )
+        grid.append(_whole(found))
     first = np.round(scale * np.asarray(design.initial_state()[0])).astype(int).tolist()
     beyond = any(name.startswith("state") for name in record.clipped)
-    momenta = _whole(p)
-    return (first, momenta[0]), _whole(q), momenta[1:], beyond
+    return (first, grid[1][0]), grid[0], grid[1][1:], beyond
 
 
 def _checked(
@@ -255,7 +276,7 @@ def _integers(values: NDArray[np.float64], bits: int) -> Integers:
     return [[round(float(v) * 2.0**bits) for v in row] for row in values]
 
 
-def _whole(values: NDArray[np.float64]) -> Integers:
+def _whole(values: NDArray[Any]) -> Integers:
     return [[round(float(v)) for v in row] for row in values]
 
 

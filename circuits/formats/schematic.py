@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from circuits.findings import DesignError, error
 from circuits.formats.schematic_layouts import draw_bodies, draw_ladder, draw_rails
@@ -201,17 +202,17 @@ def _lattice(sheet: Sheet, netlist: Netlist) -> list[list[str]] | None:
     return None
 
 
-def _chain(graph: object, nodes: Sequence[str]) -> list[str] | None:
+def _chain(graph: Any, nodes: Sequence[str]) -> list[str] | None:
     """Nodes in the order in which they are strung, if they form one chain."""
-    degree = dict(graph.degree)  # type: ignore[attr-defined]
+    degree = dict(graph.degree)
     ends = [n for n in nodes if degree[n] <= 1]
     if len(nodes) == 1:
         return list(nodes)
-    if len(ends) != 2 or max(degree.values()) > 2 or graph.number_of_edges() != len(nodes) - 1:  # type: ignore[attr-defined]
+    if len(ends) != 2 or max(degree.values()) > 2 or graph.number_of_edges() != len(nodes) - 1:
         return None
     walk, before = [ends[0]], None
     while len(walk) < len(nodes):
-        step = [n for n in graph[walk[-1]] if n != before]  # type: ignore[index]
+        step = [n for n in graph[walk[-1]] if n != before]
         if len(step) != 1:
             return None
         before = walk[-1]

@@ -63,7 +63,7 @@ def ladder() -> Netlist:
 
 
 @pytest.fixture(scope="module")
-def toy():
+def toy(quick_compiler):
     """A compiled design and its hand-over."""
     design = Netlist.load("lc-toy").replace(clock=Clock(None, 60)).compile()
     return design, vectors(design)
@@ -87,7 +87,7 @@ def test_the_module_does_what_the_emulated_bench_does(toy, run):
     check(design, made, run(made.files), 6, 26)
 
 
-def test_so_it_does_with_coupled_momenta_and_a_start_that_is_not_rest(run):
+def test_so_it_does_with_coupled_momenta_and_a_start_that_is_not_rest(quick_compiler, run):
     design = ladder().compile()
     made = vectors(design, profile=Profile().set("dynamics.precision", "Q7.20"))
     check(design, made, run(made.files), 7, 20)
