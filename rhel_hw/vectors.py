@@ -116,10 +116,11 @@ def vectors(
     maps = _maps(seen, waves)
     step, pushes = _step(seen, maps, form, coefficient_bits)
     start, middles, momenta, beyond = _emulated(seen, waves, maps, profile, form)
+    beyond |= max(abs(x) for row in pushes for x in row) >= 1 << ((form.integer or 0) + coefficient_bits)
     if beyond:
         raise ArgumentError(f"Argument `drive` must keep the state within {profile.dynamics.precision}: drive it less")
     last = _checked(step, start, pushes, middles, momenta)
-    widths = _widths(step, start[0])
+    widths = _widths(step)
     rows = [[*m, *p] for m, p in zip(middles, momenta, strict=True)]
     files = {
         "rhel_step.v": step_module(step.drift, step.kick, widths, design.netlist.name, seen.hamiltonian.names),
@@ -245,7 +246,7 @@ def _checked(
     return q
 
 
-def _widths(step: Step, start: Sequence[int]) -> Widths:
+def _widths(step: Step) -> Widths:
     """Bits that hold every number of a step, whatever the state and the kicks of the drives."""
     one = 1 << step.coefficient
     integer = step.format.integer or 0

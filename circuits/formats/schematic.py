@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from circuits.findings import DesignError, error
@@ -177,7 +178,7 @@ def _notes(netlist: Netlist) -> list[str]:
 
 
 def _lattice(sheet: Sheet, netlist: Netlist) -> list[list[str]] | None:
-    """Rows of nodes if neighbours in a chain or a square lattice are all that is joined, and joined they are."""
+    """Rows of nodes if they are strung in a chain, or joined as neighbours of a lattice that is listed row by row."""
     import networkx as nx
 
     graph = nx.Graph()
@@ -189,16 +190,16 @@ def _lattice(sheet: Sheet, netlist: Netlist) -> list[list[str]] | None:
         return [chain]
     bodies = all(netlist.domains[n] in (PHOTONIC, SPIN, TEXTURE) for n in sheet.nodes)
     hung = any(not i.body and len(i.nodes) == 1 for i in sheet.items)
-    if not bodies or hung or len(sheet.joining) != graph.number_of_edges() or count > 100:
+    if not bodies or hung or len(sheet.joining) != graph.number_of_edges():
         return None
-    for rows in range(2, int(count**0.5) + 1):
-        if count % rows == 0:
-            grid = nx.grid_2d_graph(rows, count // rows)
-            if grid.number_of_edges() != graph.number_of_edges():
-                continue
-            for found in nx.isomorphism.GraphMatcher(grid, graph).isomorphisms_iter():
-                if found[0, 0] == sheet.nodes[0] and found[0, 1] == sheet.nodes[1]:
-                    return [[found[r, c] for c in range(count // rows)] for r in range(rows)]
+    joined = {frozenset(edge) for edge in graph.edges}
+    for columns in range(2, count // 2 + 1):
+        if count % columns == 0:
+            rows = [list(sheet.nodes[k : k + columns]) for k in range(0, count, columns)]
+            pairs = [pair for row in rows for pair in pairwise(row)]
+            pairs += [pair for above, below in pairwise(rows) for pair in zip(above, below, strict=True)]
+            if {frozenset(pair) for pair in pairs} == joined:
+                return rows
     return None
 
 

@@ -88,6 +88,16 @@ def test_every_gallery_design_is_drawn_without_overlaps(name):
     assert schematic.write(Netlist.load(name)) == schematic.write(net)
 
 
+def test_a_lattice_is_drawn_as_one():
+    """Rings lie on a grid, and links between them are straight; arrows of drives and detectors are shorter."""
+    svg = ElementTree.fromstring(schematic.write(Netlist.load("ring-lattice")))
+    places = [g.get("transform") for g in svg.iter(SVG + "g") if g[0].tag == SVG + "circle"]
+    points = [tuple(map(float, re.search(r"translate\((\S+) (\S+)\)", p).groups())) for p in places]
+    assert len(points) == 9
+    assert len({x for x, _ in points}) == len({y for _, y in points}) == 3
+    assert all(x1 == x2 or y1 == y2 for (x1, y1), (x2, y2) in wires(svg) if abs(x1 - x2) + abs(y1 - y2) > 50)
+
+
 def test_values_are_printed_with_units():
     texts = check(schematic.write(Netlist.load("lc-toy")))
     assert {"20.1 µH", "1.05 nF", "sine 1 mA", "1.1 MHz"} <= texts
