@@ -36,9 +36,9 @@ from circuits.formats.spice_write import Writer
 from devices import ArgumentError, DivergedError, UnitError, refuse_unless_positive, to_si
 from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unable, refuse_unknown, sample_times
 from rhel_hw.chips import Chips
+from rhel_hw.excitation import stimulus
 from rhel_hw.ngspice_run import found, run_deck
 from rhel_hw.profile import Profile
-from rhel_hw.ranges import nominal_peaks
 
 Floats = NDArray[np.float64]
 
@@ -102,7 +102,7 @@ class NgspiceBench:
     # The interface ---------------------------------------------------------------------------------------------------
 
     def describe(self) -> Description:
-        """Channels, clock, and what was used so far."""
+        """Channels, clock, and what was used so far. The first time a nominal pass sets the ranges, which is not counted."""
         netlist = self.design.netlist
         return Description(
             design=netlist.name,
@@ -170,20 +170,26 @@ class NgspiceBench:
 
     @cached_property
     def _channels(self) -> dict[str, Channel]:
-        """Channels as the probes and targets have them; what they can read ends at twice the nominal peak, on paper."""
-        netlist, peaks = self.design.netlist, nominal_peaks(self.design, None)
+        """Channels as the probes and targets have them; by custom their range is twice the nominal peak."""
+        design = self.design
+        moved = stimulus(design)
+        waves = {name: np.reshape(wave, (-1, 1, 1)) for name, wave in moved.waveforms.items()}
+        nominal = self._pass(Shot(design.steps, waves), design.netlist, State.of(design, *moved.state), 0)
+        netlist, units = design.netlist, design.assembly.units
         channels = {}
-        for node in self._nodes:
-            for kind, seen, own in (
-                (Kind.POSITION, netlist.probes.sees_position(node), peaks.positions),
-                (Kind.MOMENTUM, netlist.probes.sees_momentum(node), peaks.momenta),
-            ):
-                if seen:
-                    unit = "C" if kind is Kind.MOMENTUM else "Wb"
-                    channels[f"{kind}.{node}"] = Channel(f"{kind}.{node}", kind, node, unit, 2 * own[node])
-        for t in netlist.targets:
-            name = f"{Kind.TARGET}.{t.name}"
-            channels[name] = Channel(name, Kind.TARGET, t.node, "Wb", 2 * peaks.positions[t.node])
+        for i, node in enumerate(self._nodes):
+            position = 2 * float(np.max(np.abs(nominal.ends[:, i]))) or units.position(netlist.domains[node])
+            momentum = 2 * float(np.max(np.abs(nominal.momenta[:, i]))) or units.momentum(netlist.domains[node])
+            found = [
+                Channel(f"target.{t.name}", Kind.TARGET, node, "Wb", position)
+                for t in netlist.targets
+                if t.node == node
+            ]
+            if netlist.probes.sees_position(node):
+                found.append(Channel(f"position.{node}", Kind.POSITION, node, "Wb", position))
+            if netlist.probes.sees_momentum(node):
+                found.append(Channel(f"momentum.{node}", Kind.MOMENTUM, node, "C", momentum))
+            channels |= {channel.name: channel for channel in found}
         return channels
 
     @cached_property
