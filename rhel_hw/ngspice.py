@@ -1,9 +1,7 @@
 """ngspice as the device of a bench: circuits learn whose dynamics somebody else's simulator computes.
 
-A pass is a deck for every run (`circuits.formats.spice_decks`), a batch run of ngspice, and samples of its waveforms at
-the instants of a leapfrog step (docs/physics.md, 1.2 and 11.1): fluxes in the middle of every step, charges at its ends.
-ngspice spreads a nudge over the two steps about its instant, so that half of it is there when the momentum before the
-nudge is read; that half is taken off again.
+A pass is a deck for every run (`circuits.formats.spice_decks`), a batch run of ngspice, and what its
+waveforms are at the instants of a leapfrog step (`rhel_hw.ngspice_samples`).
 """
 
 from __future__ import annotations
@@ -11,52 +9,31 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from circuits import Design, Netlist
 from circuits.findings import DesignError, error
-from circuits.formats.spice_decks import (
-    Accuracy,
-    Sources,
-    Style,
-    echo_deck,
-    flux_node,
-    forward_deck,
-    refuse_undeckable,
-    with_values,
-)
+from circuits.formats.spice_decks import echo_deck, forward_deck, refuse_undeckable, with_values
 from circuits.formats.spice_state import Plates, State
+from circuits.formats.spice_style import Accuracy, Sources, Style
 from circuits.formats.spice_write import Writer
-from devices import ArgumentError, DivergedError, UnitError, refuse_unless_positive, to_si
+from devices import ArgumentError, UnitError, refuse_unless_positive, to_si
 from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unable, refuse_unknown, sample_times
 from rhel_hw.chips import Chips
 from rhel_hw.excitation import stimulus
 from rhel_hw.ngspice_run import found, run_deck
+from rhel_hw.ngspice_samples import Pass, Sampler
 from rhel_hw.profile import Profile
 
 Floats = NDArray[np.float64]
 
 LONGEST = 10**7
 """Samples that a channel's memory holds."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Pass:
-    """One run: samples by node, and where it ended."""
-
-    positions: Floats
-    """(steps, nodes) in the middle of every step."""
-    momenta: Floats
-    """(steps + 1, nodes) before the nudge, if there is one."""
-    ends: Floats
-    """(steps, nodes) positions at the end of every step."""
-    final: State
 
 
 class NgspiceBench:
@@ -93,7 +70,9 @@ class NgspiceBench:
             raise DesignError([error(f"node {loose[0]}", reason, "add a small one to ground")])
         self.design, self._executable, self._timeout_s = design, found(executable), float(timeout_s)
         # Steps of one length: ± echoes that are computed alike have errors that cancel.
-        self._style = Style(Sources.LINES, accuracy or Accuracy(cap=0.025, truncation=1e3), measures=False)
+        self._style = Style(
+            Sources.LINES, accuracy or Accuracy(cap=0.025, relative=1e-9, truncation=1e6), measures=False
+        )
         self._workers = workers or os.cpu_count() or 1
         self._programmed: dict[str, float] = {}
         self._held: list[State] | None = None
@@ -102,7 +81,7 @@ class NgspiceBench:
     # The interface ---------------------------------------------------------------------------------------------------
 
     def describe(self) -> Description:
-        """Channels, clock, and what was used so far. The first time a nominal pass sets the ranges, which is not counted."""
+        """Channels, clock, and what was used so far. A nominal pass sets the ranges, once, which is not counted."""
         netlist = self.design.netlist
         return Description(
             design=netlist.name,
@@ -158,6 +137,11 @@ class NgspiceBench:
 
     # What it is made of ----------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _rest(self) -> State:
+        """Where the design starts."""
+        return State.of(self.design)
+
     @property
     def _netlist(self) -> Netlist:
         """With the values that are programmed."""
@@ -176,7 +160,7 @@ class NgspiceBench:
         waves = {name: np.reshape(wave, (-1, 1, 1)) for name, wave in moved.waveforms.items()}
         nominal = self._pass(Shot(design.steps, waves), design.netlist, State.of(design, *moved.state), 0)
         netlist, units = design.netlist, design.assembly.units
-        channels = {}
+        channels: dict[str, Channel] = {}
         for i, node in enumerate(self._nodes):
             position = 2 * float(np.max(np.abs(nominal.ends[:, i]))) or units.position(netlist.domains[node])
             momentum = 2 * float(np.max(np.abs(nominal.momenta[:, i]))) or units.momentum(netlist.domains[node])
@@ -227,7 +211,7 @@ class NgspiceBench:
     def _start(self, shot: Shot, netlist: Netlist) -> State:
         """Where a pass starts that is no echo."""
         names, plates = self.design.hamiltonian.names, Plates.of(netlist)
-        nominal = State.of(self.design)
+        nominal = self._rest
         fluxes = dict(nominal.fluxes)
         charges = Plates.of(self.design.netlist).charges(np.array([nominal.voltages[n] for n in plates.nodes]))
         found_charges = dict(zip(plates.nodes, charges.tolist(), strict=True))
@@ -242,7 +226,7 @@ class NgspiceBench:
         voltages = plates.voltages(np.array([found_charges[n] for n in plates.nodes]))
         return State(fluxes, dict(zip(plates.nodes, voltages.tolist(), strict=True)))
 
-    def _pass(self, shot: Shot, netlist: Netlist, start: State, run: int) -> _Pass:
+    def _pass(self, shot: Shot, netlist: Netlist, start: State, run: int) -> Pass:
         """One run of a shot."""
         drives = self.design.netlist.drives
         silent = np.zeros((shot.steps, 1, 1))
@@ -253,12 +237,14 @@ class NgspiceBench:
             deck = echo_deck(self.design, waves, nudges, state=start, netlist=netlist, style=self._style)
         else:
             deck = forward_deck(self.design, waves, nudges, state=start, netlist=netlist, style=self._style)
-        read = run_deck(deck, executable=self._executable, timeout_s=self._timeout_s)
-        made = _Samples(Writer(netlist), Plates.of(netlist), self.design.step_s, shot.steps, begun, nudges).made(read)
+        waveforms = run_deck(deck, executable=self._executable, timeout_s=self._timeout_s)
+        made = Sampler(Writer(netlist), Plates.of(netlist), self.design.step_s, shot.steps, begun, nudges).read(
+            waveforms
+        )
         parity = {d.name: d.parity if shot.echo else 1 for d in drives}
         return _continued(made, netlist, start, {k: parity[k] * w for k, w in waves.items()}, self.design.step_s)
 
-    def _record(self, shot: Shot, made: list[_Pass]) -> Record:
+    def _record(self, shot: Shot, made: list[Pass]) -> Record:
         times, samples, units = {}, {}, {}
         place = {n: i for i, n in enumerate(self._nodes)}
         for name, channel in self._channels.items():
@@ -272,55 +258,7 @@ class NgspiceBench:
         return Record(times, samples, units, {})
 
 
-@dataclass(frozen=True, eq=False)
-class _Samples:
-    """What is sampled from the waveforms of a deck."""
-
-    writer: Writer
-    plates: Plates
-    step_s: float
-    steps: int
-    begun: State
-    """Before the first nudge."""
-    nudges: Mapping[str, Floats]
-
-    def made(self, read: Mapping[str, Floats]) -> _Pass:
-        nodes, steps = self.plates.nodes, self.steps
-        fluxes = np.stack([read[f"v({flux_node(self.writer, n)})".lower()] for n in nodes], axis=1)
-        voltages = np.stack([read[f"v({self.writer.nodes[n]})".lower()] for n in nodes], axis=1)
-        if not (np.all(np.isfinite(fluxes)) and np.all(np.isfinite(voltages))):
-            raise DivergedError("The state of the device left the range of numbers: drive it less")
-        times = read["time"]
-        later = np.concatenate([[False], np.diff(times) > 0]) & (times > 0)  # the start is known
-        length = self.step_s * steps
-        if not np.any(later) or times[later][-1] < length * (1 - 1e-9):
-            raise DivergedError("ngspice did not come to the end of the pass: drive it less, or use a smaller cap")
-        first_flux = np.array([self.begun.fluxes.get(n, 0.0) for n in nodes])
-        first_charge = self.plates.charges(np.array([self.begun.voltages.get(n, 0.0) for n in nodes]))
-        after, halves = self._impulses()
-        at = np.concatenate([[0.0], times[later]])
-        flux = CubicSpline(at, np.concatenate([first_flux[None], fluxes[later]]))
-        held = self.plates.charges(voltages[later].T).T
-        charge = CubicSpline(at, np.concatenate([(first_charge + after)[None], held]))
-        ends = self.step_s * np.arange(steps + 1)
-        ends[-1] = at[-1]
-        momenta = charge(ends) - halves
-        momenta[0] = first_charge
-        final = State(
-            dict(zip(nodes, fluxes[-1].tolist(), strict=True)), dict(zip(nodes, voltages[-1].tolist(), strict=True))
-        )
-        return _Pass(flux(ends[:-1] + self.step_s / 2), momenta, flux(ends[1:]), final)
-
-    def _impulses(self) -> tuple[Floats, Floats]:
-        """The first nudge (nodes,), and half of every other at its instant, (steps + 1, nodes)."""
-        halves = np.zeros((self.steps + 1, len(self.plates.nodes)))
-        for target in self.writer.netlist.targets:
-            if target.name in self.nudges:
-                halves[:-1, self.plates.nodes.index(target.node)] += self.nudges[target.name] / 2
-        return 2 * halves[0], halves
-
-
-def _continued(made: _Pass, netlist: Netlist, start: State, waves: Mapping[str, Floats], step_s: float) -> _Pass:
+def _continued(made: Pass, netlist: Netlist, start: State, waves: Mapping[str, Floats], step_s: float) -> Pass:
     """The pass with the fluxes and voltages that its sources have come to."""
     fluxes, voltages = dict(made.final.fluxes), dict(made.final.voltages)
     for drive in netlist.drives:
@@ -328,7 +266,7 @@ def _continued(made: _Pass, netlist: Netlist, start: State, waves: Mapping[str, 
             for node in netlist.terminals_of(drive):
                 fluxes[node] = start.fluxes.get(node, 0.0) + step_s * float(np.sum(waves[drive.name]))
                 voltages[node] = float(waves[drive.name][-1])
-    return _Pass(made.positions, made.momenta, made.ends, State(fluxes, voltages))
+    return replace(made, final=State(fluxes, voltages))
 
 
 def _recharged(state: State, before: Plates, after: Plates) -> State:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,11 @@ from numpy.typing import NDArray
 from circuits.compile import Design
 from circuits.findings import DesignError, error
 from circuits.formats.spice_state import State, coil_currents, flux_across, voltage_across
+from circuits.formats.spice_style import Sources, Style
 from circuits.formats.spice_write import Writer, refuse_foreign, wrapped
 from circuits.netlist import Netlist
 from circuits.state import sample_drives
-from devices import ArgumentError, Drive, Element, nearest, refuse_unless_positive
+from devices import ArgumentError, Drive, Element, nearest
 
 Floats = NDArray[np.float64]
 Waves = Mapping[str, Any]
@@ -35,44 +35,6 @@ EDGE = 0.01
 """Length of the edges of held steps, in steps."""
 
 
-class Sources(Enum):
-    """How waveforms are written."""
-
-    LINES = "behavioural sources pwl(time, ...): straight lines through mid-step values"
-    """ngspice steps across their corners: of second order in its internal step."""
-    HELD = "independent PWL sources: values held over each step, with edges of a hundredth"
-    """Every SPICE has them. Each edge is a break point, after which ngspice makes steps of first order."""
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """How finely ngspice computes."""
-
-    cap: float = 0.02
-    """Longest internal step, in units of 1/ω of the highest frequency: the trapezoidal rule lags by (ω·cap)²/12."""
-    relative: float = 1e-6
-    """`reltol`."""
-    truncation: float = 1.0
-    """`trtol`: how much larger than its tolerance the error of a step may be before ngspice makes it smaller."""
-
-    def __post_init__(self) -> None:
-        refuse_unless_positive(cap=self.cap, relative=self.relative, truncation=self.truncation)
-
-    def cap_s(self, design: Design) -> float:
-        """Longest internal step in seconds."""
-        return float(self.cap / design.highest * design.assembly.units.time)
-
-
-@dataclass(frozen=True)
-class Style:
-    """What decks are like."""
-
-    sources: Sources = Sources.HELD
-    accuracy: Accuracy = field(default_factory=Accuracy)
-    measures: bool = True
-    """Whether peaks are measured. ngspice measures nothing where it writes a raw file: that saves voltages and fluxes."""
-
-
 def with_values(netlist: Netlist, parameters: Mapping[str, float]) -> Netlist:
     """The netlist with parameters in SI by name, such as ``{"L12.inductance": 8e-9}``; bounds are not asked."""
     parts = {e.name: e for e in netlist.elements}
@@ -81,7 +43,8 @@ def with_values(netlist: Netlist, parameters: Mapping[str, float]) -> Netlist:
         if name not in known:
             raise ArgumentError(f"Argument `parameters` must name parameters, but has {name!r}{nearest(name, known)}")
         element, key = name.rsplit(".", 1)
-        parts[element] = replace(parts[element], **{key: float(value)}, bounds=())
+        changes: dict[str, Any] = {key: float(value), "bounds": ()}
+        parts[element] = replace(parts[element], **changes)
     return netlist.replace(elements=tuple(parts.values()))
 
 
@@ -112,9 +75,11 @@ def forward_deck(
         state: where it starts; by default where the design does.
         style: how it is written.
     """
+    circuit = netlist or design.netlist
+    refuse_undeckable(circuit)
     waves = _sampled(design, waveforms)
     start = State.of(design) if state is None else state
-    return _Deck(design, netlist or design.netlist, waves, nudges or {}, start, style or Style(), "forward pass").text()
+    return _Deck(design, circuit, waves, nudges or {}, start, style or Style(), "forward pass").text()
 
 
 def echo_deck(
@@ -136,9 +101,10 @@ def echo_deck(
         netlist: the same with other values, such as trained ones.
         style: how it is written.
     """
+    circuit = netlist or design.netlist
+    refuse_undeckable(circuit)
     drives = {d.name: d for d in design.netlist.drives}
     waves = {name: drives[name].parity * wave[::-1] for name, wave in _sampled(design, waveforms).items()}
-    circuit = netlist or design.netlist
     return _Deck(design, circuit, waves, nudges or {}, state.flipped(), style or Style(), "echo").text()
 
 
@@ -188,7 +154,6 @@ class _Deck:
         self, design: Design, netlist: Netlist, waves: Mapping[str, Floats], impulses: Waves,
         start: State, style: Style, words: str,
     ) -> None:  # fmt: skip
-        refuse_undeckable(netlist)
         nudges, start = _kicked(netlist, impulses, start)
         self.writer, self.netlist, self.style, self.words = Writer(netlist), netlist, style, words
         self.step, self.cap = design.step_s, style.accuracy.cap_s(design)
@@ -211,8 +176,8 @@ class _Deck:
         yield f"* {self.steps} steps of {self.step!r} s. Voltages and inductor currents start where IC says."
         drawn = dict(self._drawn())
         if drawn:
-            yield "* Monte Carlo: values are nominal while montecarlo is 0. With 1 each is drawn anew in every run, normal,"
-            yield "* with its tolerance as relative standard deviation; .options seed=1 repeats a draw."
+            yield "* Monte Carlo: values are nominal while montecarlo is 0. With 1 they are drawn anew in every run,"
+            yield "* normal, tolerances being relative standard deviations; .options seed=1 repeats a draw."
             yield ".param montecarlo=0"
             for name, (value, spread) in drawn.items():
                 yield f".param {name}={{{value!r}*(1+montecarlo*agauss(0,{spread!r},1))}}"
@@ -224,7 +189,7 @@ class _Deck:
         for drive in self.netlist.drives:
             yield from wrapped(self._source(drive.name, drive, self._corners(self.waves[drive.name])))
         if self.nudges:
-            yield "* Nudges: charge in coulomb over the step, as triangles about the starts of steps; the first is in IC."
+            yield "* Nudges: charges over the step, as triangles about the starts of steps; the first is in IC."
         for target in self.netlist.targets:
             if target.name in self.nudges:
                 yield from wrapped(self._nudge(target.name, writer.nodes[target.node]))

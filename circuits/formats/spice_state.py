@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,9 +33,7 @@ class State:
         q, p = (r if given is None else given for given, r in zip((q, p), rest, strict=True))
         energy, units, domains = design.hamiltonian, design.assembly.units, design.netlist.domains
         nodes = design.assembly.coordinates.nodes
-        still = np.zeros((energy.inputs,))
-        positions = np.asarray(energy.node_positions(q, energy.prepare(design.theta()), still), float)
-        momenta = np.asarray(energy.node_momenta(p), float)
+        positions, momenta = (np.asarray(x, float) for x in _by_node(energy, design.theta(), q, p))
         fluxes = {n: float(x) * units.position(domains[n]) for n, x in zip(nodes, positions, strict=True)}
         charges = np.array([x * units.momentum(domains[n]) for n, x in zip(nodes, momenta, strict=True)])
         plates = Plates.of(design.netlist)
@@ -107,6 +108,13 @@ class Plates:
         places, *numbers = self.varactors
         values, scales = (x.reshape(-1, *(1,) * (like.ndim - 1)) for x in numbers)
         return places, values, scales
+
+
+@partial(jax.jit, static_argnums=0)
+def _by_node(energy: Any, theta: Any, q: Any, p: Any) -> tuple[Any, Any]:
+    """Positions and momenta of all nodes, of coordinates in silence."""
+    silent = jnp.zeros((energy.inputs, *q.shape[1:]), q.dtype)
+    return energy.node_positions(q, energy.prepare(theta), silent), energy.node_momenta(p)
 
 
 def coil_currents(netlist: Netlist, state: State) -> dict[str, float]:

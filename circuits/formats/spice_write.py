@@ -162,6 +162,7 @@ class Writer:
             yield from note_lines(section, table)
 
     def extra(self, section: str, name: str, settings: dict[str, Any]) -> Iterator[str]:
+        """Yield what the card of a part cannot say."""
         new = self.names[name]
         yield from note_lines(f"{section}.{note_key(new)}", ({"name": name} if new != name else {}) | settings)
 
@@ -183,6 +184,7 @@ class Writer:
         return name if own else "X" + name
 
     def drive(self, part: Drive) -> str:
+        """Card of a source."""
         return " ".join((self.names[part.name], *self.ends(part), _wave_text(part.waveform))).strip()
 
     def ends(self, part: Drive) -> tuple[str, str]:

@@ -4,14 +4,14 @@ import os
 import stat
 import tempfile
 import time
-from dataclasses import replace
+from functools import cache
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from circuits import DesignError, Initial, Netlist
-from circuits.formats.spice_decks import Accuracy
+from circuits.formats.spice_style import Accuracy
 from circuits.generators import ladder
 from circuits.state import sample_drives
 from devices import (
@@ -66,7 +66,7 @@ def test_nudges_are_impulses_to_second_order_in_the_step():
         design, C, omega = tank(points, 40)
         instants = design.step_s * np.arange(points)
         nudge = 1e-12 / points * np.cos(0.8 * omega * instants)
-        bench = NgspiceBench(design, accuracy=Accuracy(cap=0.01, truncation=1e3))
+        bench = NgspiceBench(design, accuracy=Accuracy(cap=0.01, truncation=1e6))
         bench.run(Shot(points, hold=True))
         found = bench.run(Shot(points, {}, {"a": nudge}, echo=True))
 
@@ -91,12 +91,12 @@ def test_nudges_are_impulses_to_second_order_in_the_step():
 
 
 def test_the_first_nudge_and_the_start_are_exact():
-    """A kick at t = 0 rings as q = n·cos ωt from a start that is rotated; only the trapezoidal rule errs, (ω·cap)²/12."""
+    """A kick at t = 0 adds to a start that rotates; only the trapezoidal rule errs, by (ω·cap)²/12."""
     design, C, omega = tank(200, 40)
     kick = np.zeros(200)
     kick[0] = 2e-12
     flux, charge = 3e-8, -1e-12
-    bench = NgspiceBench(design, accuracy=Accuracy(cap=0.01, truncation=1e3))
+    bench = NgspiceBench(design, accuracy=Accuracy(cap=0.01, truncation=1e6))
     found = bench.run(Shot(200, {}, {"a": kick}, start=({"a": flux}, {"a": charge})))
     times = found.times_s["target.a"]
     angle, after = omega * times, charge + kick[0]
@@ -149,22 +149,19 @@ def everything():
 
 def test_every_element_moves_as_the_emulator_says_in_both_passes():
     """Nudged echo included. A quarter of the automatic step leaves both about 1e-3 of second order."""
-    step = everything().compile().step_s / 4
-    design = everything().compile(step=step, steps=400)
+    design = everything().compile(step="0.9 ps", steps=400)
     waves = sample_drives(design)
     slow = np.sin(np.linspace(0, 14, 400))
     nudge = {"n3": 1e-20 * slow, "n4": -2e-20 * slow[::-1]}
-    none = {name: 0 * wave for name, wave in nudge.items()}
     theirs, ours = EmulatedBench(design), NgspiceBench(design)
     free = [bench.run(Shot(400, waves, hold=True)) for bench in (ours, theirs)]
     echo = [bench.run(Shot(400, waves, nudge, echo=True)) for bench in (ours, theirs)]
-    plain = [bench.run(Shot(400, waves, none, echo=True)) for bench in (ours, theirs)]
+    plain = ours.run(Shot(400, waves, echo=True))
     for kind in ("position", "momentum", "target"):
         assert misses(*free, kind) < 5e-3
         assert misses(*echo, kind) < 5e-3
-    moved = [replace(e, samples={k: e[k] - p[k] for k in e.samples}) for e, p in zip(echo, plain, strict=True)]
-    assert misses(*moved, "position") < 2e-2  # what the nudges did, by itself
-    assert misses(plain[0], free[0], "position", backwards=True) < 1e-3
+    assert misses(plain, echo[0], "position") > 0.1  # the nudges did something
+    assert misses(plain, free[0], "position", backwards=True) < 1e-4
 
 
 @pytest.mark.parametrize("name", quick_or_slow(("lc-toy", "josephson-ladder"), ("lc-toy",)))
@@ -173,17 +170,23 @@ def test_echoes_of_gallery_designs_return_to_the_start(name):
     bench, waves = NgspiceBench(design), sample_drives(design)
     free = bench.run(Shot(design.steps, waves, hold=True))
     echo = bench.run(Shot(design.steps, waves, echo=True))
-    # 5e-6 and 3e-4: the trapezoidal rule is reversible, ngspice's first step and its corners at drives are not
-    assert misses(echo, free, "momentum", sign=-1, backwards=True) < 1e-3
-    assert misses(echo, free, "position", backwards=True) < 1e-3
+    # 6e-6 and 2e-5: the trapezoidal rule is reversible, ngspice's first step and its way past corners of drives are not
+    assert misses(echo, free, "momentum", sign=-1, backwards=True) < 1e-4
+    assert misses(echo, free, "position", backwards=True) < 1e-4
 
 
 # Learning -----------------------------------------------------------------------------------------------------------
 
 
+@cache
+def gallery(name):
+    """A design of the gallery, compiled once so that its programs are."""
+    return Netlist.load(name).compile(steps=400)
+
+
 @pytest.mark.parametrize("name", quick_or_slow(("lc-toy", "josephson-ladder"), ("lc-toy",)))
 def test_the_gradient_is_that_of_backpropagation(name):
-    design = Netlist.load(name).compile(steps=400)
+    design = gallery(name)
     task = Teacher(spread=0.1)
     found = compare_on_bench(
         design, task.problem(design), task.lesson(design), NgspiceBench(design), EchoLearner(epsilon=1.0)
@@ -203,14 +206,15 @@ def test_a_gradient_takes_less_than_two_seconds():
     assert time.perf_counter() - begun < 2
 
 
+@pytest.mark.slow
 def test_a_finer_step_brings_both_together():
-    """Leapfrog and ngspice solve the same equations: what separates their gradients falls with the square of the step."""
+    """Leapfrog and ngspice solve the same equations: their gradients differ by the square of the step."""
     wrong = []
     for parts in (1, 2):
         netlist = ladder(2, capacitance="1 nF", inductance="25 uH")
         design = netlist.compile(step=netlist.compile().step_s / parts, steps=150 * parts)
         task = Teacher(spread=0.1)
-        bench = NgspiceBench(design, accuracy=Accuracy(cap=0.01, truncation=1e3))
+        bench = NgspiceBench(design, accuracy=Accuracy(cap=0.01, truncation=1e6))
         found = compare_on_bench(design, task.problem(design), task.lesson(design), bench, EchoLearner(epsilon=1.0))
         (cosine,), (ratio,) = found.cosines, found.norm_ratios
         wrong.append(np.sqrt(ratio**2 - 2 * ratio * cosine + 1))
@@ -220,22 +224,22 @@ def test_a_finer_step_brings_both_together():
 
 @pytest.mark.slow
 def test_thirty_moves_lower_the_loss_five_times():
-    design = Netlist.load("lc-toy").compile(steps=400)
+    design = gallery("lc-toy")
     bench = NgspiceBench(design)
-    measure = OnBench(bench, design, Teacher(spread=0.1).lesson(design), EchoLearner(epsilon=1.0))
+    learner = EchoLearner(epsilon=1.0, protocol=Reprepare())
+    measure = OnBench(bench, design, Teacher(spread=0.1).lesson(design), learner)
     trained = Training(steps=30, rate=0.03).run(design, design.theta(), measure)
     assert trained.losses[0] / trained.losses[-1] > 5
     assert bench.describe().passes == trained.passes
 
 
 def test_a_few_moves_lower_the_loss():
-    netlist = ladder(2, capacitance="1 nF", inductance="25 uH")
-    design = netlist.compile(steps=120)
-    lesson = Teacher(spread=0.2).lesson(design)
-    measure = OnBench(NgspiceBench(design), design, lesson, EchoLearner(epsilon=1.0, protocol=Reprepare()))
-    trained = Training(steps=6, rate=0.05).run(design, design.theta(), measure)
-    assert trained.losses[-1] < trained.losses[0] / 2
-    assert trained.passes == 7 * 4
+    design = gallery("lc-toy")
+    lesson = Teacher(spread=0.1).lesson(design)
+    measure = OnBench(NgspiceBench(design), design, lesson, EchoLearner(epsilon=1.0))
+    trained = Training(steps=4, rate=0.02).run(design, design.theta(), measure)
+    assert trained.losses[-1] < trained.losses[0] / 1.5
+    assert trained.passes == 5 * 3
 
 
 def test_what_is_programmed_is_what_moves():
