@@ -34,6 +34,12 @@ OWN = "rhel_"
 EDGE = 0.01
 """Length of the edges of held steps, in steps."""
 
+_INSIDE = {
+    "josephson": ("bphi",), "squid": ("bphi",), "saturable": ("bphi",), "inductor": ("lflux",),
+    "tank": ("ctank", "ltank"),
+}  # fmt: skip
+"""Devices within sub-circuits whose currents are measured; a varactor's is not to be had."""
+
 
 def with_values(netlist: Netlist, parameters: Mapping[str, float]) -> Netlist:
     """The netlist with parameters in SI by name, such as ``{"L12.inductance": 8e-9}``; bounds are not asked."""
@@ -218,11 +224,12 @@ class _Deck:
             fluxes = [flux_node(self.writer, n) for n in self.free]
             yield from wrapped(".save " + " ".join(f"v({n})" for n in (*names, *fluxes)))
             return
-        coils = [self.writer.card(e) for e in self.netlist.elements if self.writer.letters[e.name] == "L"]
-        for kind, of in (*(("v", n) for n in names), *(("i", c) for c in coils)):
-            plain = re.sub(r"\W", "_", of)
-            yield f".meas tran {kind}_{plain}_max MAX {kind}({of})"
-            yield f".meas tran {kind}_{plain}_min MIN {kind}({of})"
+        asked = [item for part in self.netlist.elements for item in self._stresses(part)]
+        yield "* ngspice 39 warns that it cannot parse the nodes of .meas lines beside .save, but measures them."
+        yield from wrapped(".save all " + " ".join(of for _, of in asked if of.startswith("@")))
+        for name, of in asked:
+            yield f".meas tran {name}_max MAX {of}"
+            yield f".meas tran {name}_min MIN {of}"
 
     # Elements --------------------------------------------------------------------------------------------------------
 
@@ -235,6 +242,19 @@ class _Deck:
         if self.writer.letters[part.name] == "X" and part.type != "varactor":
             return f"flux0={flux_across(self.netlist, self.start, part)!r}"
         return ""
+
+    def _stresses(self, part: Element) -> Iterator[tuple[str, str]]:
+        """Yield names and expressions of the voltage and the currents that an element bears."""
+        writer, card = self.writer, self.writer.card(part)
+        plain = re.sub(r"\W", "_", card)
+        if part.nodes:
+            a, b = [*(writer.nodes[n] for n in self.netlist.terminals_of(part)), "0"][:2]
+            yield f"v_{plain}", f"v({a})" if b == "0" else f"par('v({a})-v({b})')" if a != "0" else f"par('-v({b})')"
+        if part.type in _INSIDE and writer.letters[part.name] == "X":
+            for inner in _INSIDE[part.type]:
+                yield f"i_{plain}_{inner}", f"@{inner[0]}.{card}.{inner}[i]"
+        elif writer.letters[part.name] in ("C", "R", "L"):
+            yield f"i_{plain}", f"@{card}[i]"
 
     def _drawn(self) -> Iterator[tuple[str, tuple[float, float]]]:
         """Yield name, value and relative spread of every value that has a tolerance."""

@@ -12,7 +12,16 @@ from circuits.formats.spice_state import Plates, State, coil_currents
 from circuits.formats.spice_style import Sources, Style
 from circuits.formats.spice_write import Writer
 from circuits.generators import ladder
-from devices import ArgumentError, Capacitor, Inductor, MutualInductance, SymmetricVaractor
+from devices import (
+    FLUX_QUANTUM,
+    ArgumentError,
+    Capacitor,
+    Inductor,
+    JosephsonJunction,
+    MutualInductance,
+    SymmetricVaractor,
+    Tank,
+)
 from rhel_hw import simulate_design
 from rhel_hw.integrators import Yoshida6
 from rhel_hw.ngspice_run import run_deck
@@ -97,13 +106,27 @@ def test_nodes_without_capacitance_are_no_hindrance(ngspice):
 
 
 def test_peaks_are_measured(ngspice, tmp_path):
-    """A kicked oscillator: v₀, and v₀·√(C/L)."""
-    parts = [Capacitor("C", "a", "gnd", 1e-9), Inductor("L", "a", "gnd", 25e-6)]
-    design = Netlist("one", parts, initial=Initial(velocities={"a": 2.0})).compile(steps=100)
+    """Of single elements: v₀ of a kicked capacitor, v₀t/L of its coil, I_c·sin(2πφ/Φ₀) of a junction."""
+    parts = [
+        Capacitor("C", "a", "gnd", 1e-9),
+        Inductor("L", "a", "gnd", 25e-6),
+        Capacitor("C2", "b", "gnd", 1e-12),
+        JosephsonJunction("J", "gnd", "b", 1e-6),
+        Tank("T", "b", "c", 1e-12, 1e-9),
+        Inductor("F", "c", "gnd", 1e-9, flux=1e-18),
+    ]
+    start = Initial(velocities={"a": 2e-3, "b": 1e-7})
+    design = Netlist("one", parts, initial=start).compile(steps=100, step="1 ps")
     found = peaks(ngspice, forward_deck(design), tmp_path)
-    assert found["v_a_max"] == pytest.approx(2.0, rel=1e-3)
-    assert found["i_l_max"] == pytest.approx(2.0 * np.sqrt(1e-9 / 25e-6), rel=1e-3)
-    assert found["i_l_min"] == pytest.approx(-found["i_l_max"], rel=1e-3)
+    assert found["v_c_max"] == pytest.approx(2e-3, rel=1e-3)
+    assert found["v_xj_max"] == pytest.approx(-found["v_c2_min"], rel=1e-6)
+    assert found["i_l_max"] == pytest.approx(2e-3 * 1e-10 / 25e-6, rel=1e-2)  # v₀t/L, of so short a run
+    read = run_deck(forward_deck(design, style=READ))
+    phase = -2 * np.pi * read["v(rhel_flux_b)"] / FLUX_QUANTUM
+    assert found["i_xj_bphi_max"] == pytest.approx(1e-6 * np.max(np.sin(phase)), rel=1e-4)
+    assert found["v_xt_max"] == pytest.approx(np.max(read["v(b)"] - read["v(c)"]), rel=1e-4)
+    assert found["i_xt_ltank_max"] > 0
+    assert found["i_xf_lflux_max"] > 0
 
 
 # Tolerances ---------------------------------------------------------------------------------------------------------
