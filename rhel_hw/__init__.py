@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rhel_hw.learner import EchoLearner, Measured, OnBench
     from rhel_hw.lessons import Lesson
     from rhel_hw.losses import FinalMSE, Loss, PooledCrossEntropy, TrajectoryMSE, targets_of
+    from rhel_hw.ngspice import NgspiceBench
     from rhel_hw.nudging import Recorded, SelfConsistent
     from rhel_hw.operations import Centred, Hold, MomentumFlip, OneSided, Reprepare, Richardson, SignFlip
     from rhel_hw.problem import Gradient, OnProblem, Problem
@@ -75,6 +76,7 @@ __getattr__ = lazy(
         "rhel_hw.problem": ("Gradient", "OnProblem", "Problem"),
         "rhel_hw.profile": ("Profile",),
         "rhel_hw.recipes": ("Recipe",),
+        "rhel_hw.ngspice": ("NgspiceBench",),
         "rhel_hw.recurrences": ("Circuit", "LinearRow", "NonlinearRow"),
         "rhel_hw.replay": ("RecordingBench", "ReplayBench"),
         "rhel_hw.rhel": ("RHEL",),
@@ -131,6 +133,7 @@ __all__ = [
     "Loss",
     "Measured",
     "MomentumFlip",
+    "NgspiceBench",
     "NonlinearRow",
     "OnBench",
     "OnProblem",

@@ -26,16 +26,20 @@ def save(path: Path, fingerprint: str, document: Mapping[str, Any], arrays: Any)
     write_atomically(path, lambda file: file.write(stream.getvalue()))
 
 
-def load(path: Path, fingerprint: str, like: Any, what: str) -> tuple[dict[str, Any], Any]:
-    """Plain data and a tree of arrays as `like` is one; refused if it is of another `what`."""
+def read(path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """Plain data and arrays of a file, whatever it is of."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            document = json.loads(str(file["document"]))
-            arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
+            return json.loads(str(file["document"])), [file[f"a{i}"] for i in range(len(file.files) - 1)]
     except Exception as problem:  # NumPy raises many kinds for files that are none of its own
         raise ArgumentError(
             f"Argument `checkpoint` must be one of rhel-hw, but {path} cannot be read ({type(problem).__name__})"
         ) from None
+
+
+def load(path: Path, fingerprint: str, like: Any, what: str) -> tuple[dict[str, Any], Any]:
+    """Plain data and a tree of arrays as `like` is one; refused if it is of another `what`."""
+    document, arrays = read(path)
     if document.get("version") != VERSION or document.get("fingerprint") != fingerprint:
         raise ArgumentError(
             f"Argument `checkpoint` must belong to this training, but {path} is of another {what}: name another file, "

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from circuits import Design
+from circuits import Design, Netlist
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw import checkpoints
 from rhel_hw.bench import Limits
@@ -151,7 +151,7 @@ class Training:
             progress = moves.after(progress, found)
             ended = self._ended(progress)
             if checkpoint is not None and (ended or progress.made % every == 0):
-                _save(checkpoint, self._fingerprint(design, label), progress, measure.state())
+                _save(checkpoint, self._fingerprint(design, label), progress, measure.state(), design)
             if report:
                 report(progress.made, self.steps, found.loss)
         return Trained(
@@ -280,8 +280,22 @@ class Moves:
 # Checkpoints ------------------------------------------------------------------------------------------------------
 
 
-def _save(path: Path, fingerprint: str, progress: _Progress, state: Mapping[str, Any]) -> None:
+def trained_values(path: Path, netlist: Netlist) -> dict[str, float]:
+    """Best values of the trained parameters of a checkpoint, in SI by name; refused if it is of another design."""
+    known = {f"{e.name}.{key}" for e in netlist.elements for key in e.trainable}
+    values: dict[str, float] = checkpoints.read(path)[0].get("parameters", {})
+    if not values or not set(values) <= known:
+        raise ArgumentError(
+            f"Argument `trained` must be a checkpoint of the training of {netlist.name!r}, but {path} has values of "
+            f"{', '.join(sorted(set(values) - known)[:3]) or 'nothing'}"
+        )
+    return values
+
+
+def _save(path: Path, fingerprint: str, progress: _Progress, state: Mapping[str, Any], design: Design) -> None:
+    best = design.parameters.to_si(progress.best)
     document = {
+        "parameters": {name: best[name][0] for name in design.parameters.trainable_names},
         "losses": progress.losses,
         "passes": progress.passes,
         "device_seconds": progress.device_seconds,

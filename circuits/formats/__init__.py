@@ -14,17 +14,19 @@ LARGEST_FILE = 8 * 1024 * 1024
 
 
 def load(source: str | Path) -> Netlist:
-    """Netlist of a design file (.toml), a SPICE netlist (.cir, .sp), or a built-in design."""
-    from circuits.formats import spice, toml
+    """Netlist of a design file (.toml), a SPICE netlist (.cir, .sp), sax YAML (.yml, .yaml), or a built-in design."""
+    from circuits.formats import sax_yaml, spice, toml
     from circuits.gallery import GALLERY
 
     if str(source) in GALLERY:
         return toml.read(GALLERY[str(source)].read_text(encoding="utf-8"))
-    readers: dict[str, Callable[[str, str], Netlist]] = {".toml": toml.read, ".cir": spice.read, ".sp": spice.read}
+    readers: dict[str, Callable[[str, str], Netlist]] = {
+        ".toml": toml.read, ".cir": spice.read, ".sp": spice.read, ".yml": sax_yaml.read, ".yaml": sax_yaml.read,
+    }  # fmt: skip
     path = Path(source)
     if path.suffix.lower() not in readers:
         reason = f"`{source}` is neither a design file nor a built-in design{nearest(str(source), GALLERY)}"
-        raise DesignError([error("design", reason, "give a .toml, .cir or .sp file, or a built-in name")])
+        raise DesignError([error("design", reason, "give a .toml, .cir, .sp or .yml file, or a built-in name")])
     return readers[path.suffix.lower()](_text(path), path.stem)
 
 

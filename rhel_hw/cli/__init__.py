@@ -13,6 +13,7 @@ from rhel_hw.cli.common import print_json
 from rhel_hw.cli.demo import demo, gallery
 from rhel_hw.cli.designs import check, simulate
 from rhel_hw.cli.elements import elements
+from rhel_hw.cli.export import export
 from rhel_hw.cli.fit import fit
 from rhel_hw.cli.learning import gradient
 from rhel_hw.cli.presets import presets
@@ -35,6 +36,7 @@ for command in (
     train,
     fit,
     calibrate,
+    export,
     serve,
     sweep,
     study,

@@ -15,7 +15,6 @@ from rich.console import Console
 if TYPE_CHECKING:
     from circuits import Netlist
     from rhel_hw.bench import Bench
-    from rhel_hw.instrument.remote import RemoteBench
     from rhel_hw.tasks import Teacher
 
 DesignArgument = Annotated[
@@ -29,7 +28,7 @@ OptionalDesignArgument = Annotated[
 ]
 BenchOption = Annotated[
     str | None,
-    typer.Option("--bench", metavar="ADDRESS", help="VISA address of a bench: TCPIP::127.0.0.1::5025::SOCKET."),
+    typer.Option("--bench", metavar="ADDRESS", help="VISA address of a bench, such as TCPIP::127.0.0.1::5025::SOCKET; or ngspice."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for files; made if need be.")]
@@ -118,9 +117,7 @@ class progress:  # noqa: N801 (a function to its users)
             self._bar.stop()
 
 
-def netlist_and_bench(
-    design: str | None, address: str | None, **emulated: object
-) -> tuple[Netlist, RemoteBench | None]:
+def netlist_and_bench(design: str | None, address: str | None, **emulated: object) -> tuple[Netlist, Bench | None]:
     """The design that is meant, and the bench at an address; what makes sense on an emulated one only is refused."""
     from circuits import Netlist
     from devices import ArgumentError
@@ -133,6 +130,12 @@ def netlist_and_bench(
         if value:
             raise ArgumentError(f"Argument `--{name}` must be left out with --bench, which is as it is")
     netlist = None if design is None else Netlist.load(design)
+    if address == "ngspice":
+        from rhel_hw.ngspice import NgspiceBench
+
+        if netlist is None:
+            raise ArgumentError("Argument `DESIGN` must be given with --bench ngspice, which has none of its own")
+        return netlist, NgspiceBench(netlist.compile())
     from rhel_hw.instrument.remote import RemoteBench
 
     bench = RemoteBench(address)

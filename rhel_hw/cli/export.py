@@ -1,0 +1,62 @@
+"""The command that hands a design over to a hardware team."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from rhel_hw.cli.common import DesignArgument, JsonOption, print_json, use_float64
+
+
+def export(
+    design: DesignArgument,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to", help="Format, such as spice, kicad, bom, sax, gds; may be repeated. All that fit by default."
+        ),
+    ] = None,
+    trained: Annotated[
+        Path | None, typer.Option(help="Checkpoint of `rhel-hw train` whose best values are handed over.")
+    ] = None,
+    series: Annotated[
+        str | None,
+        typer.Option(help="Preferred values to which parts are moved: E24, E96 or another; none by default."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the stimulus.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
+    out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("export"),
+    as_json: JsonOption = False,
+) -> None:
+    """Hand a design over: SPICE decks, schematic, bill of materials, layouts, vectors; with a manifest of digests."""
+    use_float64()
+    from circuits import Netlist
+    from circuits.handover import refuse_taken
+    from rhel_hw.training import trained_values
+    from studies.export import bundle
+
+    netlist = Netlist.load(design)
+    refuse_taken(out, overwrite=overwrite)
+    values = None if trained is None else trained_values(trained, netlist)
+    made = bundle(netlist, to or ["all"], values=values, series=series, seed=seed)
+    made.save(out, overwrite=overwrite)
+    if as_json:
+        print_json({**made.manifest(), "folder": str(out)})
+        return
+    console = Console(highlight=False)
+    for name, data in made.files.items():
+        console.print(f"wrote {escape(str(out / name))}, {len(data):,} bytes")
+    if series and made.about["series"]["moves"]:
+        told = made.about["series"]
+        agreement = told["gradient_cosine"]
+        console.print(
+            f"{len(told['moves'])} parts moved to {series}"
+            + ("" if agreement is None else f"; cosine of the gradient to that before: {agreement:.6f}")
+        )
+    if made.about["left_out"]:
+        names = ", ".join(made.about["left_out"])
+        console.print(f"left out, as they cannot express this design: {names} (manifest.json says why)")
