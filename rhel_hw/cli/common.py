@@ -28,7 +28,9 @@ OptionalDesignArgument = Annotated[
 ]
 BenchOption = Annotated[
     str | None,
-    typer.Option("--bench", metavar="ADDRESS", help="VISA address of a bench, such as TCPIP::127.0.0.1::5025::SOCKET; or ngspice."),
+    typer.Option(
+        "--bench", metavar="ADDRESS", help="VISA address, such as TCPIP::127.0.0.1::5025::SOCKET; or ngspice."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for files; made if need be.")]
