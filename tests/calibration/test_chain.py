@@ -139,6 +139,7 @@ def test_another_design_seed_or_chip_is_refused(found, design, tmp_path):
         Calibration.load(tmp_path / "no.json")
 
 
+@pytest.mark.slow
 def test_an_ideal_bench_stays_as_it_is(design, lesson):
     """Not one correction, so that records are the same bit for bit; but for the nudging strength."""
     bench = EmulatedBench(design, Profile(), reference=lesson.drive)
@@ -231,6 +232,7 @@ def test_gradients_and_training_take_the_file(found, files, call, design, lesson
     assert trained_["losses"][-1] < trained_["losses"][0]
 
 
+@pytest.mark.slow
 def test_sweeps_take_the_file(files, call):
     axis = ["--axis", "readout.bits=8", "--reference", "chip"]
     plain = json.loads(call("sweep", files[0], *axis, "--out", "plain", "--json"))

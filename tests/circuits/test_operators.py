@@ -45,6 +45,7 @@ def test_readers_are_matrices(pair, batch):
     np.testing.assert_allclose(reader.transpose(y), np.tensordot(matrix.T, y, axes=1), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_readers_differentiate_both_ways_and_batch(pair):
     reader, matrix = pair
     x = np.random.default_rng(2).normal(size=(reader.columns, 2))
@@ -89,6 +90,7 @@ def test_readers_of_equal_matrices_are_equal():
     assert repr(one) == "Reader(9x9)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("matrix", [sp.eye_array(5).tocsr() * 0.7, sparse(30, 6, 0.6)], ids=["diagonal", "dense"])
 def test_energy_by_an_inverse_knows_its_derivatives(matrix):
     rng = np.random.default_rng(3)

@@ -73,7 +73,7 @@ def test_refused_elements_are_named(name):
     assert finding.remedy == kind.refusal.remedy
 
 
-@lossless
+@one_of_each_family
 def test_reversal_returns_to_the_start(name):
     design = hosted(name)
     # Weak drives: a rotor that is driven over the top is chaotic, and amplifies round-off.
@@ -87,7 +87,8 @@ def test_reversal_returns_to_the_start(name):
 def orders():
     """Elements, integrators and step sizes; linear ones with the higher order are alike, and left to long runs."""
     for name, kind in LOSSLESS.items():
-        yield pytest.param(name, Leapfrog(), (0.2, 0.1, 0.05), id=f"{name}-2")
+        usual = [] if name in FIRST else [pytest.mark.slow]
+        yield pytest.param(name, Leapfrog(), (0.2, 0.1, 0.05), id=f"{name}-2", marks=usual)
         alike = kind.linear and kind.rotation is None
         marks = [pytest.mark.slow] if alike or name not in FIRST else []
         yield pytest.param(name, Yoshida4(), (0.4, 0.2, 0.1), id=f"{name}-4", marks=marks)

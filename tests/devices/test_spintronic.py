@@ -238,6 +238,7 @@ def test_elliptical_body_has_kittels_frequency(bias):
 # Couplers -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_exchange_pair_follows_landau_and_lifshitz():
     """4 ns, some 27 periods of the fast mode: phase errors accumulate, in the bare rotor until nothing is left."""
     J, bias, swing = 2e4 * VOLUME, 10e-3, np.array([0.1, 0.4])
@@ -278,6 +279,7 @@ def test_spin_waves_of_a_closed_chain():
     np.testing.assert_allclose(linearised(field, np.zeros(count)), renormalised, rtol=1e-8)  # differences in h
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bias", "anisotropy", "rest"),
     [(0.0, 5e3, (0.0, np.pi)), (5e-3, 5e3, (0.0, np.pi)), (20e-3, 0.0, (np.pi / 3, -np.pi / 3))],

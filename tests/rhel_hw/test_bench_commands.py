@@ -26,6 +26,7 @@ def test_train_tells_machines_and_people(call, tmp_path):
         assert words in text
 
 
+@pytest.mark.slow
 def test_gradient_takes_a_profile(call):
     options = ["--steps", "60", "--set", "fabrication.mismatch=0.002", "--chips", "5", "--methods", "rhel"]
     document = json.loads(call("gradient", "toy", *options, "--json"))

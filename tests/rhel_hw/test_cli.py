@@ -221,6 +221,7 @@ def test_single_precision_is_near_double(call):
     np.testing.assert_allclose(single, double, atol=1e-5 * np.max(np.abs(double)))  # 20 steps of 6e-8 each
 
 
+@pytest.mark.slow
 def test_integrators_differ_by_their_order(call, tmp_path):
     design = tmp_path / "free.toml"
     design.write_text(TANKS.partition("[drives.I1]")[0] + '[initial.velocities]\nn2 = "1 uV"\n', encoding="utf-8")

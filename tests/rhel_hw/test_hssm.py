@@ -224,6 +224,7 @@ def test_a_bench_with_converters_comes_near(design):
     assert loud.saturated["block 1: drive.u0"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guess", [1e-4, pytest.param(1e4, marks=pytest.mark.slow)])
 def test_strengths_on_a_coarse_bench_are_found_from_any_guess(design, guess):
     """Without noise two echoes are read alike: what limits is the step of the converters."""

@@ -160,7 +160,7 @@ def rings():
     return plain.replace(elements=tuple(parts))
 
 
-@pytest.mark.parametrize("thermal", [None, "replayed"])
+@pytest.mark.parametrize("thermal", [None, pytest.param("replayed", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", [junctions, rings])
 def test_an_echo_that_gains_retraces(make, thermal):
     """What was lost, and thermal noise too where it comes back: it is undone before it is amplified."""

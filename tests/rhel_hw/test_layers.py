@@ -70,6 +70,7 @@ def loss(energies, layer, thetas, maps, u, strengths):
 CIRCUIT = ladder(3).compile().hamiltonian
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kinds",
     [(LinearUnits, LinearUnits, LinearUnits), (NonlinearUnits, LinearUnits), (NonlinearUnits, CIRCUIT)],

@@ -108,6 +108,7 @@ def test_massless_and_cyclic_nodes_are_worked_out():
     assert distance(ours.theta, ideal.theta) < 1e-8
 
 
+@pytest.mark.slow
 def test_a_circuit_without_drives_learns_from_a_kick():
     design = ladder(3).replace(drives=()).compile(steps=60)
     ours, ideal = both(design, Teacher(), EchoLearner(epsilon=0.02))
@@ -260,6 +261,7 @@ def test_automatic_strength_with_sum_and_difference():
 # Speed --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.speed
 def test_a_thousand_chips_are_thirty_times_faster_than_a_loop():
     """Six nodes, a thousand steps, 5 % mismatch: one program for all against the compiled gradient of one chip."""

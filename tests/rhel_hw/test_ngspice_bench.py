@@ -147,6 +147,7 @@ def everything():
     return Netlist("everything", parts, drives, targets=["n3", "n4"], initial=start)
 
 
+@pytest.mark.slow
 def test_every_element_moves_as_the_emulator_says_in_both_passes():
     """Nudged echo included. A quarter of the automatic step leaves both about 1e-3 of second order."""
     design = everything().compile(step="0.9 ps", steps=400)
@@ -233,6 +234,7 @@ def test_thirty_moves_lower_the_loss_five_times():
     assert bench.describe().passes == trained.passes
 
 
+@pytest.mark.slow
 def test_a_few_moves_lower_the_loss():
     design = gallery("lc-toy")
     lesson = Teacher(spread=0.1).lesson(design)

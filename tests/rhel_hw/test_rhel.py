@@ -153,6 +153,7 @@ def test_arrays_without_a_batch_are_a_batch_of_one(toy):
     assert worst(RHEL(0.1).gradient(single), BPTT().gradient(single)) < 1e-11
 
 
+@pytest.mark.slow
 def test_single_precision_learns_too(toy):
     design = six_oscillators().compile()
     task = Teacher().problem(design, dtype=jnp.float32)
@@ -175,6 +176,7 @@ def odd(*, honest=True):
     return Problem(energy, energy.theta(), inputs, 0.2, state, loss)
 
 
+@pytest.mark.slow
 def test_odd_inputs_and_parameters_change_sign_in_the_echo():
     task = odd()
     exact, limit, finite = (e.gradient(task) for e in (BPTT(), RHELLimit(), RHEL(2e-3, stencil=Richardson())))
@@ -263,6 +265,7 @@ def test_memory_does_not_grow_with_the_number_of_steps():
 # Edges -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "loss"),
     [

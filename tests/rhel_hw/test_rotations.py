@@ -41,6 +41,7 @@ def test_the_adjoint_method_integrates_rotations(vortex):
     assert distance(Adjoint().gradient(task), BPTT().gradient(task), "theta") < 5e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exchange", "vortex", "kerr-rotation"])
 def test_batched_parameters_are_runs_of_their_own(name):
     """What is borrowed and what turns may differ from lane to lane."""

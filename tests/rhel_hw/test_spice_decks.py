@@ -93,6 +93,7 @@ def test_both_kinds_of_sources_play_the_same(sources, ngspice):
     assert all(abs(ended(design, read).fluxes[n] - x) < 1e-3 * full for n, x in final.items())
 
 
+@pytest.mark.slow
 def test_nodes_without_capacitance_are_no_hindrance(ngspice):
     circuit = ladder(3)
     parts = tuple(e for e in circuit.elements if e.name != "Cn1")

@@ -87,6 +87,7 @@ def test_the_module_does_what_the_emulated_bench_does(toy, run):
     check(design, made, run(made.files), 6, 26)
 
 
+@pytest.mark.slow
 def test_so_it_does_with_coupled_momenta_and_a_start_that_is_not_rest(quick_compiler, run):
     design = ladder().compile()
     made = vectors(design, profile=Profile().set("dynamics.precision", "Q7.20"))

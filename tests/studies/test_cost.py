@@ -100,6 +100,7 @@ def test_passes_and_seconds_are_those_of_the_bench(design, lesson, protocol, ste
     assert_as_counted(gradient_cost(design, used, learner), bench, learner.gradient(bench, design, lesson))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "stencil"), [(Hold(), Richardson()), (Reprepare(), Centred())])
 def test_shots_and_stimuli_multiply(design, lessons, protocol, stencil):
     learner = EchoLearner(stencil=stencil, protocol=protocol, shots=2)

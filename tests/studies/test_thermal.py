@@ -129,6 +129,7 @@ def test_bias_is_proportional_to_temperature(rig, theory, still):
     assert abs(slope - 1) < 4 * np.hypot(low_error / low, high_error / high) / np.log(16) < 0.15
 
 
+@pytest.mark.slow
 def test_noise_falls_with_shots_and_nudging(rig):
     shots = {k: rig.echoes(HOT_K, k, "hold", 1024) for k in ("independent", "common")}
     weak = rig.echoes(HOT_K, "independent", "hold", 1024, 0.1)
