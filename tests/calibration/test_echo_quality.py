@@ -32,6 +32,7 @@ def quality_of(netlist, steps=64, lengths=(0.25, 1.0), *, spread=0.0, **changes)
     return bench, measure(Probe(bench, model), known_of(bench, model, spread), turn_of(bench, model), lengths=lengths)
 
 
+@pytest.mark.slow
 def test_the_model_returns_as_the_bench_does():
     """Spread of gains and angles, loss and eight bits: within four deviations of what is measured, trimmed or not."""
     _, found = quality_of(ladder(2), echo=SPREADS)

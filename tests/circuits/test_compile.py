@@ -42,6 +42,7 @@ def findings(parts, **settings):
 # Scaling ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parts",
     [
@@ -334,6 +335,7 @@ def test_ten_thousand_nodes_compile_sparsely(build):
     assert measured["grown"] < 500, "MiB; one dense matrix would take 763, and JAX itself takes most of this"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"coupling_capacitance": "0.3 pF"}, {"mutual": 0.3}], ids=str)
 def test_sparse_path_equals_the_dense_one(options, monkeypatch):
     """The same circuit through gathers and Chebyshev sweeps, and through dense matrices."""

@@ -66,6 +66,7 @@ def test_what_compiles_runs_and_returns(netlist):
     assert return_error(run, reverse(run)) < 1e-6
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(netlists(("capacitor", "inductor", "josephson", "saturable", "mutual", "tank")), st.randoms())
 def test_element_order_does_not_change_physics(netlist, rng):

@@ -142,7 +142,7 @@ def test_energy_equals_the_sum_over_elements_in_si(name):
     assert ours == pytest.approx(energy_in_si(design.assembly.netlist, *by_node), rel=1e-12)
 
 
-@lossless
+@one_of_each_family
 def test_force_and_velocity_are_derivatives_of_the_energy(name):
     design = hosted(name)
     h, theta = design.hamiltonian, design.theta()

@@ -527,6 +527,7 @@ def decaying():
     return run.times_s, x, p
 
 
+@pytest.mark.slow
 def test_gilbert_damping_of_the_rotor_and_of_the_full_equation(decaying):
     """Amplitudes decay at α·γ·(μ₀M_eff + r·B)/2, r the renormalisation; the full equation has 2B instead of r·B."""
     times, x, _ = decaying

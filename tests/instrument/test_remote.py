@@ -323,6 +323,7 @@ def test_serve_warns_and_refuses(call, monkeypatch, capsys):
     assert "warning: 0.0.0.0 can be reached from other machines" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_it_while_a_controller_is_there(tmp_path, number):
     log = tmp_path / "log.txt"

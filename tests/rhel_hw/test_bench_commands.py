@@ -38,6 +38,7 @@ def test_gradient_takes_a_profile(call):
     assert json.loads(call("gradient", "toy", "--steps", "60", "--methods", "rhel", "--json"))["bench"] is None
 
 
+@pytest.mark.slow
 def test_design_files_may_bring_a_profile(call, tmp_path):
     file = tmp_path / "design.toml"
     section = '\n[profile]\npreset = "bench-8bit"\n[profile.readout]\nbits = 7\n[learning]\nshots = 2\nepsilon = 0.1\n'

@@ -205,6 +205,7 @@ def trained(design, by_theta):
     return flat({k: v for k, v in by_theta.items() if design.parameters.trainable[k].any()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [springs, duffing, junctions, rings])
 def test_loss_that_the_device_makes_up_for(make):
     """Exact whatever the circuit is: parameters of potential and kinetic energy, and inputs."""

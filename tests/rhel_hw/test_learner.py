@@ -66,7 +66,7 @@ def test_an_ideal_bench_gives_the_ideal_gradient(name):
     [
         pytest.param(EchoLearner(epsilon=0.02, stencil=OneSided()), marks=pytest.mark.slow),
         pytest.param(EchoLearner(epsilon=0.02, stencil=Richardson()), marks=pytest.mark.slow),
-        EchoLearner(epsilon=0.02, protocol=Reprepare()),
+        pytest.param(EchoLearner(epsilon=0.02, protocol=Reprepare()), marks=pytest.mark.slow),
         pytest.param(EchoLearner(epsilon=0.02, shots=3), marks=pytest.mark.slow),
     ],
     ids=["one-sided", "richardson", "re-prepare", "shots"],
@@ -80,6 +80,7 @@ def test_choices_are_those_of_the_ideal_circuit(learner):
     assert ours.passes == 2 * learner.shots * (learner.protocol.runs(echoes) + echoes)
 
 
+@pytest.mark.slow
 def test_sign_flip_is_an_echo_too():
     design = ladder(3, coupling_capacitance="0.3 pF", mutual=0.2).compile(steps=60)
     profile = Profile().set("echo.operation", "sign-flip")
@@ -87,6 +88,7 @@ def test_sign_flip_is_an_echo_too():
     assert distance(ours.theta, ideal.theta) < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["voltage", *(pytest.param(k, marks=pytest.mark.slow) for k in ("flux", "coherent"))])
 def test_drives_of_all_kinds(kind):
     """Inputs of the energy that are integrals, slopes, threads or odd are the learner's to know."""

@@ -34,6 +34,7 @@ def results(monkeypatch, how, steps, dtype, *, blocks):
     return jax.jit(lambda t, u: positions(LinearUnits(UNITS), Leapfrog(), t, u, one))(theta, u), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [Echoes(), Echoes(Richardson(), SignFlip())], ids=["centred", "others"])
 @pytest.mark.parametrize("steps", [1, 2, 17, 400])
 def test_blocks_of_steps_equal_the_loop(monkeypatch, how, steps):

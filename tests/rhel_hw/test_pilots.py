@@ -102,6 +102,7 @@ def pilots_of(small, chips, *settings):
     return EchoLearner(gamma="auto").pilots(bench, design, lesson), bench
 
 
+@pytest.mark.slow
 def test_a_chip_among_others_finds_what_it_finds_alone(small):
     noisy = ("readout.noise", 1e-3), ("fabrication.mismatch", 0.05)
     together, _ = pilots_of(small, 3, *noisy)

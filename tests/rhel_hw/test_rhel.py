@@ -186,6 +186,7 @@ def test_odd_inputs_and_parameters_change_sign_in_the_echo():
     assert worst(RHELLimit().gradient(wrong), exact) > 0.1
 
 
+@pytest.mark.slow
 def test_running_with_the_opposite_sign_needs_no_evenness():
     task = odd(honest=False)
     exact = BPTT().gradient(task)
@@ -213,6 +214,7 @@ class Power(Loss):
         return jnp.sum(jnp.sin(q) * p + 0.1 * (p - data) ** 2, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", [RHEL().operation, SignFlip()], ids=str)
 def test_any_differentiable_loss_works_with_recorded_nudges(nonlinear, operation):
     task = replace(nonlinear, loss=Power(jnp.linspace(-1, 1, len(nonlinear.inputs))))
@@ -240,6 +242,7 @@ def test_cross_entropy_of_pooled_positions():
     assert float(exact.loss) == pytest.approx(-np.mean(log[np.asarray(labels), np.arange(2)]), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_echo_backpropagation_of_the_initial_state():
     task = noisy(host(LOSSLESS["saturable"]).compile(), final=True)
     exact, found = BPTT().gradient(task), HEB(1e-3, stencil=Richardson()).gradient(task)

@@ -161,6 +161,7 @@ def test_gradients_as_made_against_finite_differences(netlist):
         assert by_theta[entry.key][entry.index, 0] == pytest.approx(slope, rel=1e-5, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_training_in_lanes(netlist):
     """Better converters train further, and each lane as it would alone."""
     sweep = Sweep({"readout.bits": [3, 12], "learning.gamma": [300.0]}, moves=6)
@@ -170,6 +171,7 @@ def test_training_in_lanes(netlist):
     assert found["final_loss"][1] == pytest.approx(only["final_loss"][0], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_point_that_diverges_takes_no_other_with_it():
     """A hardening spring that is nudged far beyond its stable steps runs away, and is told as not a number."""
     spring = DuffingSpring("k", "a", "gnd", 1.0, 0.5, trainable=True)
