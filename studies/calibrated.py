@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -127,6 +128,7 @@ def run(size: Size, out: Path, report: Report | None = None) -> list[Row]:
             (row,) = read(json.loads(kept.read_text()))
         else:
             row = measured(Netlist.load(name).compile(steps=size.steps), case, size.chips, name)
+            jax.clear_caches()  # type: ignore[no-untyped-call]  # programs are of one case, and their memory maps run out
             folder(kept.parent)
             write_text(kept, json.dumps(document([row])) + "\n")
         rows.append(row)
