@@ -110,7 +110,7 @@ def test_every_coupler_counts_as_its_energy_does():
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_scikit_rf_reads_what_was_written(count, tmp_path):
     if find_spec("skrf") is None:
-        pytest.skip("scikit-rf is not installed: pip install 'rhel-hw[hardware]'")
+        pytest.skip("scikit-rf is not installed: pip install 'rhel-hw[dev]'")
     import skrf
 
     net = rings(count)
