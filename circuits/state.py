@@ -42,6 +42,16 @@ def initial_state(design: Design, dtype: Any = None) -> tuple[Array, Array]:
     return jnp.asarray(q, dtype), jnp.asarray(momenta, dtype)
 
 
+def state_in_si(design: Design, q: Array, p: Array) -> tuple[dict[str, float], dict[str, float]]:
+    """Positions and momenta by node of dimensionless ones (n,), where coordinates are nodes."""
+    units, factors, names = design.assembly.units, design.assembly.factors, design.hamiltonian.names
+    domains = [design.netlist.domains[n] for n in names]
+    sizes = [(units.scale(d.position_unit), units.scale(d.momentum_unit)) for d in domains]
+    positions = (float(x) * f * size for x, f, (size, _) in zip(q, factors, sizes, strict=False))
+    momenta = (float(x) / f * size for x, f, (_, size) in zip(p, factors, sizes, strict=False))
+    return dict(zip(names, positions, strict=True)), dict(zip(names, momenta, strict=True))
+
+
 def encode(design: Design, waveforms: Mapping[str, Any], *, start: Mapping[str, float] | None = None) -> Array:
     """Inputs (steps, channels, batch…) of the energy from waveforms in SI, one value per step at mid-step.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from circuits import Design
 from circuits.assemble import Entry
-from circuits.state import encode
+from circuits.state import encode, state_in_si
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.excitation import AMPLITUDE, stimulus
 from rhel_hw.integrators import Integrator, Leapfrog
@@ -85,7 +85,7 @@ class Teacher:
         drive = {k: np.stack([s.waveforms[k] for s in found], axis=1) for k in found[0].waveforms}
         sizes = {t.name: units.position(netlist.domains[t.node]) for t in netlist.targets}
         targets = {name: np.asarray(answer[:, i]) * size for i, (name, size) in enumerate(sizes.items())}
-        return Lesson(drive, targets, design.steps, None if drive else _in_si(design, found[0].state))
+        return Lesson(drive, targets, design.steps, None if drive else state_in_si(design, *found[0].state))
 
     def _answer(self, design: Design, method: Integrator, dtype: Any) -> tuple[Array, Array, tuple[Array, Array]]:
         """What the teacher's targets do, (steps or 1, targets, batch), under inputs and from a state."""
@@ -127,16 +127,6 @@ class Teacher:
         if own and not any(d.waveform for d in design.netlist.drives):
             raise ArgumentError('Argument `drive` must be "band-limited" here, but is "own": no drive has a waveform')
         return {"seed": self.seed, "own": own, "amplitude": self.amplitude}
-
-
-def _in_si(design: Design, state: tuple[Array, Array]) -> tuple[dict[str, float], dict[str, float]]:
-    """Positions and momenta by node; coordinates are nodes where a state is given."""
-    units, factors, names = design.assembly.units, design.assembly.factors, design.hamiltonian.names
-    domains = [design.netlist.domains[n] for n in names]
-    sizes = [(units.scale(d.position_unit), units.scale(d.momentum_unit)) for d in domains]
-    positions = (float(x) * f * size for x, f, (size, _) in zip(state[0], factors, sizes, strict=False))
-    momenta = (float(x) / f * size for x, f, (_, size) in zip(state[1], factors, sizes, strict=False))
-    return dict(zip(names, positions, strict=True)), dict(zip(names, momenta, strict=True))
 
 
 def _range(design: Design, entry: Entry) -> tuple[float, float]:

@@ -31,7 +31,7 @@ p.lead { color: var(--dim); margin: 0 0 1.2rem; }
 .numbers div { min-width: 8rem; }
 .numbers b { display: block; font-size: 1.6rem; font-weight: 600; color: var(--good); }
 .numbers span { color: var(--dim); font-size: .9rem; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; margin: .8rem 0; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem 1.1rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; }
@@ -40,6 +40,21 @@ img { max-width: 100%; height: auto; display: block; }
 figure { margin: 1rem 0; }
 figcaption { color: var(--dim); font-size: .9rem; margin-top: .3rem; }
 footer { margin-top: 3rem; color: var(--dim); font-size: .85rem; }
+pre { margin: .6rem 0; padding: .7rem .9rem; border: 1px solid var(--line); border-radius: 6px; overflow-x: auto;
+      font: .85rem/1.5 "DejaVu Sans Mono", monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
+img.wide { width: 100%; }
+@page { size: A4; margin: 14mm; }
+@media print {
+  :root { color-scheme: light; --ink: #1b1f24; --dim: #5b6570; --line: #d6dbe1; --page: #ffffff; --good: #00795a; }
+  body { max-width: none; padding: 0; font-size: 10pt; }
+  h1, h2 { break-after: avoid; }
+  figure, tr, .numbers, pre { break-inside: avoid; }
+  thead { display: table-header-group; }
+  .wide { overflow: visible; }
+  img { max-height: 125mm; width: auto; }
+  table { font-size: 8pt; line-height: 1.35; }
+  th, td { padding: .12rem .7rem .12rem 0; }
+}
 """
 
 
@@ -104,7 +119,35 @@ class Picture:
         return f'<figure><img src="{source}" alt="{alt}"><figcaption>{escape(self.caption)}</figcaption></figure>'
 
 
-Block = Paragraph | Numbers | Table | Picture
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing in SVG with a caption, as wide as the page."""
+
+    svg: str
+    caption: str
+
+    def html(self) -> str:
+        """As HTML, the drawing inside and apart from everything else."""
+        source = f"data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}"
+        alt = escape(self.caption, quote=True)
+        return (
+            f'<figure><img class="wide" src="{source}" alt="{alt}"><figcaption>{escape(self.caption)}</figcaption>'
+            "</figure>"
+        )
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Lines to be typed or compared, as they are."""
+
+    text: str
+
+    def html(self) -> str:
+        """As HTML."""
+        return f"<pre>{escape(self.text)}</pre>"
+
+
+Block = Paragraph | Numbers | Table | Picture | Drawing | Listing
 
 
 @dataclass(frozen=True)
@@ -115,17 +158,22 @@ class Section:
     blocks: Sequence[Block]
 
 
-def write(path: Path, title: str, lead: str, sections: Iterable[Section], footer: str) -> Path:
-    """Write a page, whole or not at all."""
+def page(title: str, lead: str, sections: Iterable[Section], footer: str) -> str:
+    """A page as HTML, for screens and for A4 paper."""
     body = "".join(
         (f"<h2>{escape(section.title)}</h2>" if section.title else "") + "".join(b.html() for b in section.blocks)
         for section in sections
     )
-    page = (
+    return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
         f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{body}<footer>{escape(footer)}</footer>'
         "</body></html>\n"
     )
-    return write_atomically(path, lambda stream: stream.write(page.encode()))
+
+
+def write(path: Path, title: str, lead: str, sections: Iterable[Section], footer: str) -> Path:
+    """Write a page, whole or not at all."""
+    text = page(title, lead, sections, footer)
+    return write_atomically(path, lambda stream: stream.write(text.encode()))

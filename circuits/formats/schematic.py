@@ -16,10 +16,10 @@ from typing import Any
 from circuits.findings import DesignError, error
 from circuits.formats.schematic_layouts import draw_bodies, draw_ladder, draw_rails
 from circuits.formats.schematic_symbols import BODIES, LEARNS, MUTED, Canvas
-from circuits.netlist import Netlist, coupling_unit
-from devices import PHOTONIC, SPIN, TEXTURE, Constant, Drive, Element, Sine, to_text
+from circuits.formats.wording import quantity_text, values_text
+from circuits.netlist import Netlist
+from devices import PHOTONIC, SPIN, TEXTURE, Constant, Drive, Element, Sine
 
-_EVIDENT = ("F", "H", "A", "ohm", "kg", "N/m")
 _TOP = 64
 
 
@@ -114,7 +114,7 @@ def _item(netlist: Netlist, element: Element, fed: Iterable[str]) -> Item:
         element.name,
         element.type,
         live,
-        (element.name, *_values(netlist, element), *fed),
+        (element.name, *values_text(netlist, element), *fed),
         bool(element.trainable),
         wall=mechanical,
         body=body,
@@ -129,42 +129,17 @@ def _source(netlist: Netlist, drive: Drive) -> Item:
     wave = drive.waveform
     lines = [drive.name]
     if isinstance(wave, Sine):
-        lines += [f"sine {_quantity(float(wave.amplitude), drive.unit)}", _quantity(float(wave.frequency), "Hz")]
+        amplitude, frequency = (
+            quantity_text(float(x), u) for x, u in ((wave.amplitude, drive.unit), (wave.frequency, "Hz"))
+        )
+        lines += [f"sine {amplitude}", frequency]
     elif isinstance(wave, Constant):
-        lines.append(f"{_quantity(float(wave.level), drive.unit)} constant")
+        lines.append(f"{quantity_text(float(wave.level), drive.unit)} constant")
     else:
         lines.append(drive.type if wave is None else wave.type)
     kind = "voltage" if drive.type == "voltage" else "current"
     wall = drive.domain is not None and drive.domain.name == "mechanical"
     return Item(drive.name, kind, live, tuple(lines), wall=wall, reversed=ends[0] == netlist.ground)
-
-
-def _values(netlist: Netlist, element: Element) -> list[str]:
-    """A few lines: what learning turns, then what had to be given."""
-    infos = element.parameters
-    wanted = [k for k, info in infos.items() if info.knob] + [k for k, i in infos.items() if i.default is None]
-    shown = [k for k in dict.fromkeys(wanted) if infos[k].default is None or element.values[k] != infos[k].default][:4]
-    lines = []
-    for key in shown or list(infos)[:1]:
-        unit = infos[key].unit
-        if unit is None:
-            unit = coupling_unit([netlist.domains[n].position_unit for n in element.nodes if n != netlist.ground])
-        text = _quantity(element.values[key], unit)
-        lines.append(text if unit in _EVIDENT or (len(shown) < 2 and unit) else f"{key.replace('_', ' ')} {text}")
-    return lines
-
-
-def _quantity(value: float, unit: str) -> str:
-    """Four digits and a unit with prefix, as people print it."""
-    if unit == "kg" and abs(value) < 0.1:
-        value, unit = value * 1e3, "g"
-    short = float(f"{value:.4g}")
-    first, slash, rest = unit.partition("/")
-    text = to_text(short, first) if first.isalpha() and first != "kg" else f"{short:.4g} {first}"
-    number, _, symbol = f"{text}{slash}{rest}".partition(" ")
-    if symbol.startswith("u"):
-        symbol = "µ" + symbol[1:]
-    return f"{number.replace('-', '−')} {symbol.replace('ohm', 'Ω').replace('**3', '³').replace('*', '·')}".strip()
 
 
 def _notes(netlist: Netlist) -> list[str]:

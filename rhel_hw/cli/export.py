@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from rhel_hw.cli.common import DesignArgument, JsonOption, print_json, use_float64
+from rhel_hw.cli.common import DesignArgument, JsonOption, print_json, progress, use_float64
 
 
 def export(
@@ -28,11 +28,15 @@ def export(
         typer.Option(help="Preferred values to which parts are moved: E24, E96 or another; none by default."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the stimulus.")] = 0,
+    require: Annotated[
+        str, typer.Option(help="What the bits, noise and losses that the data sheet lists must allow.")
+    ] = "cosine=0.99",
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds at each of which that must hold.")] = 3,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("export"),
     as_json: JsonOption = False,
 ) -> None:
-    """Hand a design over: SPICE decks, schematic, bill of materials, layouts, vectors; with a manifest of digests."""
+    """Hand a design over: SPICE decks, schematic, bill of materials, layouts, vectors, a data sheet; and a manifest."""
     use_float64()
     from circuits import Netlist
     from circuits.handover import refuse_taken
@@ -42,7 +46,11 @@ def export(
     netlist = Netlist.load(design)
     refuse_taken(out, overwrite=overwrite)
     values = None if trained is None else trained_values(trained, netlist)
-    made = bundle(netlist, to or ["all"], values=values, series=series, seed=seed)
+    with progress("computing the data sheet", "gradients") as report:
+        made = bundle(
+            netlist, to or ["all"], values=values, series=series, seed=seed, requirement=require, seeds=seeds,
+            report=report,
+        )  # fmt: skip
     made.save(out, overwrite=overwrite)
     if as_json:
         print_json({**made.manifest(), "folder": str(out)})

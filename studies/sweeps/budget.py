@@ -38,6 +38,7 @@ from studies.sweeps.limits import (
     around,
     in_step,
     limit,
+    rounded,
 )
 from studies.sweeps.setups import Plan
 
@@ -50,7 +51,7 @@ DEFAULTS = (
     Range("profile.dynamics.drift", 1e-9, 1e-3, "log"),
     Range("profile.fabrication.mismatch", 1e-5, 0.2, "log"),
 )
-"""Axes that are looked at if nobody says."""
+"""Axes that are looked at if nobody says; of light the linewidth instead of the quality of its carrier."""
 WIDTH, MOST_WHOLE, JOINT = 12, 16, 8
 """Values of an axis that are tried at once: continuous, whole, and all axes together."""
 STRUCTURAL = ("profile.dynamics.quality", "profile.dynamics.damping", "profile.dynamics.linewidth")
@@ -64,7 +65,7 @@ def find_budget(
     netlist: Netlist,
     requirement: str | Requirement | Sequence[str | Requirement],
     *,
-    axes: Mapping[str, Any] | None = None,
+    axes: Mapping[str, Any] | Sequence[Range] | None = None,
     seeds: Sequence[int] = tuple(range(10)),
     sweep: Mapping[str, Any] | None = None,
     workers: int = 2,
@@ -77,8 +78,8 @@ def find_budget(
     Arguments:
         netlist: the design, with what it says of profile, learning and task.
         requirement: such as "cosine=0.99"; of several, all must hold.
-        axes: by path, the two ends of a range such as ``{"log": [1e-6, 0.1]}``, or lists of values to choose from;
-            the usual ones by default.
+        axes: by path, the two ends of a range such as ``{"log": [1e-6, 0.1]}``, or lists of values to choose from; or
+            ranges; `usual_axes` by default.
         seeds: at each of which the requirement must hold.
         sweep: other settings of the sweep: `repeats`, `moves`, `reference`, `calibrated`.
         workers: threads.
@@ -90,7 +91,7 @@ def find_budget(
     requirements = tuple(Requirement.of(r) for r in given)
     options = dict(sweep or {})
     _check(requirements, options, seeds)
-    ranges = [_range(path, values) for path, values in axes.items()] if axes else list(DEFAULTS)
+    ranges = [*(_ranges(axes) if axes else usual_axes(netlist))]
     netlist, gamma = _with_gamma(netlist, any(r.path == GAMMA for r in ranges))
     refused: dict[str, str] = {}
     if evaluate is None:
@@ -125,6 +126,31 @@ def find_budget(
         len(tried.known),
         {reason: len(points) for reason, points in sorted(getattr(evaluate, "lost", {}).items())},
     )
+
+
+def usual_axes(netlist: Netlist) -> tuple[Range, ...]:
+    """Axes that are looked at if nobody says."""
+    if not any("intrinsic_q" in e.parameters for e in netlist.elements):
+        return DEFAULTS
+    rate = 1 / _pass_s(netlist)
+    width = Range("profile.dynamics.linewidth", rounded(1e-6 * rate), rounded(10 * rate), "log")
+    return tuple(width if axis.path == "profile.dynamics.quality" else axis for axis in DEFAULTS)
+
+
+def echo_axes(netlist: Netlist) -> tuple[Range, ...]:
+    """How well the state must be turned round: gain and angle of the turn, its noise, and how late it may come."""
+    length = _pass_s(netlist)
+    return (
+        Range("profile.echo.gain", 0.5, 1.5, "linear", ordered=False),
+        Range("profile.echo.angle", -0.5, 0.5, "linear", ordered=False),
+        Range("profile.echo.noise", 1e-6, 1.0, "log"),
+        Range("profile.echo.latency", rounded(1e-6 * length), rounded(0.1 * length), "log"),
+    )
+
+
+def _pass_s(netlist: Netlist) -> float:
+    design = netlist.compile()
+    return design.steps * design.step_s
 
 
 def _search(axis: Range) -> Any:
@@ -169,6 +195,10 @@ def _refuse_unreachable(ideal: Trial, requirements: Sequence[Requirement], gamma
 
 
 # Axes ---------------------------------------------------------------------------------------------------------------
+
+
+def _ranges(axes: Mapping[str, Any] | Sequence[Range]) -> Sequence[Range]:
+    return [_range(path, values) for path, values in axes.items()] if isinstance(axes, Mapping) else axes
 
 
 def _range(path: str, given: Any) -> Range:

@@ -44,11 +44,14 @@ AXES: Mapping[str, tuple[str, str]] = {
     "profile.readout.noise": ("full scales", "readout noise"),
     "profile.drive.noise": ("full scales", "drive noise"),
     "profile.dynamics.quality": ("", "quality factor Q"),
+    "profile.dynamics.linewidth": ("Hz", "linewidth"),
     "profile.dynamics.drift": ("per pass", "drift of parameters"),
     "profile.dynamics.temperature": ("K", "temperature"),
     "profile.fabrication.mismatch": ("relative", "mismatch of parameters"),
     "profile.echo.gain": ("1", "gain of the echo"),
     "profile.echo.angle": ("rad", "angle of the echo"),
+    "profile.echo.noise": ("nominal peaks", "noise of the echo"),
+    "profile.echo.latency": ("s", "latency of the echo"),
 }
 """Units and words of axes that are often used."""
 

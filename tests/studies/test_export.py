@@ -31,9 +31,10 @@ def short(name):
 
 
 @pytest.mark.parametrize("name", quick_or_slow(GALLERY, {"kerr-chain", "vortex-array", "toy"}))
-def test_every_format_that_can_express_a_design_does(name, tmp_path):
+def test_every_format_that_can_express_a_design_does(name, tmp_path, monkeypatch):
     for module in ("gdstk", "yaml"):
         pytest.importorskip(module, reason=f"{module} is not installed: pip install 'rhel-hw[hardware]'")
+    monkeypatch.delitem(FORMATS, "datasheet")  # takes hundreds of gradients; test_datasheet.py looks at it
     made = bundle(short(name), ["all"])
     assert {file.split("/")[0] for file in made.files} - {"design.toml"} == EXPRESSED[name]
     assert set(made.about["left_out"]) == set(FORMATS) - EXPRESSED[name]
@@ -82,7 +83,9 @@ def test_trained_values_and_preferred_parts(call, tmp_path):
     final = Netlist.load(tmp_path / "a" / "design.toml").by_name["Ln0_n1"].inductance
     assert final == pytest.approx(value, rel=1e-12)
     assert final != ladder(2).by_name["Ln0_n1"].inductance
-    moved = json.loads(call("export", "two.toml", "--trained", "two.npz", "--series", "E24", "--out", "b", "--json"))
+    moved = json.loads(
+        call("export", "two.toml", "--trained", "two.npz", "--series", "E24", "--to", "spice", "--out", "b", "--json")
+    )
     final = Netlist.load(tmp_path / "b" / "design.toml").by_name["Ln0_n1"].inductance
     assert final == pytest.approx(nearest(value, "E24"), rel=1e-12)
     assert abs(moved["series"]["gradient_cosine"]) == pytest.approx(1)  # of one parameter

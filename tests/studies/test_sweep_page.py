@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 import sys
 from html import unescape
 
@@ -16,8 +15,6 @@ from studies.sweeps import page
 from studies.sweeps.reading import BAND, front
 from tests.studies.sweep_data import BITS, DESIGN, GAMMA, NOISE, SEED, grid, sampled
 
-FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking"]
-FLAGS += ["--no-first-run", "--disable-component-update", "--disable-sync"]
 LIMIT = 0.99
 
 
@@ -26,18 +23,6 @@ def ds():
     found = grid(bits=(4, 6, 8), noise=(1e-4, 1e-2), gamma=(1.0, 10.0, 100.0, 1000.0), seeds=5)
     found.cosine[0, 1, -1] = found.error[0, 1, -1] = np.nan
     return found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.skip("chromium is not installed: apt-get install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install 'rhel-hw[dev]'")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield started
-        started.close()
 
 
 def visit(browser, path):

@@ -1,0 +1,163 @@
+"""A design as it is handed over: trained, moved to preferred parts, and put through one pass of its task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circuits import Design, Initial, Netlist
+from circuits.eseries import Shift, shifts, snapped
+from circuits.formats import bom
+from circuits.formats.spice_decks import with_values
+from circuits.formats.spice_state import Plates, State
+from circuits.state import state_in_si
+from devices import Element
+from rhel_hw import BPTT, Profile, settings, simulate_design
+from rhel_hw.bench import Description, Record, Shot
+from rhel_hw.compare import cosine, trained
+from rhel_hw.emulated import EmulatedBench
+from rhel_hw.excitation import stimulus
+from rhel_hw.simulation import Keep, Trajectory
+from rhel_hw.tasks import Teacher
+from studies.sweeps.limits import Requirement
+
+Floats = NDArray[np.float64]
+Report = Callable[[int, int], None]
+BOARD = ("capacitor", "inductor", "tank", "resistor")
+"""Types of elements that are bought."""
+
+
+@dataclass(frozen=True, eq=False)
+class Handed:
+    """A design as it is handed over, with a pass of its task."""
+
+    drawn: Netlist
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Trained, in SI, by name such as `L12.inductance`."""
+    series: str | None = None
+    """Of preferred values to which board parts are moved; None leaves them."""
+    seed: int = 0
+    """Of the stimulus."""
+    requirement: Requirement = field(default_factory=lambda: Requirement("cosine", 0.99))
+    """What the bits, noise and losses that a data sheet lists must allow."""
+    seeds: int = 3
+    """At how many seeds that must hold."""
+    report: Report | None = None
+    """Is told how many gradients of how many are done, where many are needed."""
+
+    @cached_property
+    def learnt(self) -> Netlist:
+        """With the trained values."""
+        return with_values(self.drawn, self.values) if self.values else self.drawn
+
+    @cached_property
+    def netlist(self) -> Netlist:
+        """With the parts that are bought."""
+        return snapped(self.learnt, self.series) if self.series else self.learnt
+
+    @cached_property
+    def moves(self) -> tuple[Shift, ...]:
+        """What became of values for a series."""
+        return shifts(self.learnt, self.series) if self.series else ()
+
+    @cached_property
+    def agreement(self) -> float | None:
+        """Cosine between gradients of the task before and after the parts were moved; None where one vanishes."""
+        found = []
+        for netlist in (self.learnt, self.netlist):
+            design = netlist.compile()
+            problem = settings.task(netlist, {"seed": self.seed}).problem(design)
+            found.append(trained(design, BPTT().gradient(problem).theta))
+        return cosine(*found)
+
+    @cached_property
+    def task(self) -> Teacher:
+        """Whose stimulus is played."""
+        return settings.task(self.netlist, {"seed": self.seed})
+
+    @cached_property
+    def design(self) -> Design:
+        """Compiled; what neither a drive nor a state of its own moves starts with the kick of its task."""
+        design, initial = self.netlist.compile(), self.netlist.initial
+        if self.netlist.drives or initial.positions or initial.momenta or initial.velocities:
+            return design
+        kicked = Initial(*state_in_si(design, *stimulus(design).state))
+        return self.netlist.replace(initial=kicked).compile()
+
+    @cached_property
+    def waves(self) -> dict[str, Floats]:
+        """Of the first stimulus, (steps,) in SI by drive."""
+        own = self.task.drive == "own"
+        return stimulus(self.design, seed=self.seed, own=own, amplitude=self.task.amplitude).waveforms
+
+    @cached_property
+    def run(self) -> Trajectory:
+        """The forward pass."""
+        return simulate_design(self.design, self.waves, keep=Keep.ALL)
+
+    @cached_property
+    def final(self) -> State:
+        """Where it ends."""
+        return State.of(self.design, *self.run.final)
+
+    @cached_property
+    def nudges(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """Of the two echoes that the learner asks for, (steps,) in SI by target."""
+        bench = _Overheard(EmulatedBench(self.design, reference=self.waves or None))
+        lesson = replace(self.task, batch=1).lesson(self.design)
+        settings.bench_learning(self.netlist, Profile()).gradient(bench, self.design, lesson)
+        told = bench.last.nudge
+        return tuple({k: v[:, i, 0] for k, v in told.items()} for i in (0, -1))  # type: ignore[return-value]
+
+    @cached_property
+    def stress(self) -> dict[str, bom.Stress]:
+        """Peaks of voltage and current of every board part, in the forward pass."""
+        parts = [e for e in self.netlist.elements if e.type in BOARD]
+        if len(parts) < len(self.netlist.elements):
+            return {}  # what shares the nodes is no part of a board, which the format will say
+        momenta, fluxes = self.run.momenta_si(), self.run.positions_si()
+        plates = Plates.of(self.netlist)
+        charges = np.stack([momenta.get(n, np.zeros(self.design.steps)) for n in plates.nodes])
+        volts = dict(zip(plates.nodes, plates.voltages(charges), strict=True))
+        return {e.name: _stress(e, volts, fluxes, self.design.step_s) for e in parts}
+
+
+class _Overheard:
+    """A bench that remembers the last shot."""
+
+    def __init__(self, bench: EmulatedBench) -> None:
+        self._bench = bench
+        self.last = Shot(1)
+
+    def describe(self) -> Description:
+        return self._bench.describe()
+
+    def program(self, parameters: Mapping[str, Any]) -> None:
+        self._bench.program(parameters)
+
+    def run(self, shot: Shot) -> Record:
+        self.last = shot
+        return self._bench.run(shot)
+
+
+def _stress(e: Element, volts: Mapping[str, Floats], fluxes: Mapping[str, Floats], step_s: float) -> bom.Stress:
+    """Largest voltage across and current through an element that is linear."""
+
+    def across(of: Mapping[str, Floats]) -> Floats:
+        a, b = [*e.nodes, ""][:2]
+        return np.asarray(of.get(a, 0.0) - of.get(b, np.zeros(1)))
+
+    voltage, values = across(volts), e.values
+    currents = []
+    if "capacitance" in values and len(voltage) > 1:
+        currents.append(np.max(np.abs(np.diff(voltage))) * values["capacitance"] / step_s)
+    if "inductance" in values:
+        currents.append(np.max(np.abs(across(fluxes))) / values["inductance"])
+    if "resistance" in values:
+        currents.append(np.max(np.abs(voltage)) / values["resistance"])
+    return bom.Stress(float(np.max(np.abs(voltage))), float(max(currents, default=0.0)))

@@ -1,0 +1,144 @@
+"""Data sheets say what the design, its budget and its costs say; they are whole on paper, and fetch nothing."""
+
+import re
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from circuits import Clock, Netlist
+from circuits.gallery import GALLERY
+from circuits.generators import ladder
+from devices import Capacitor, Inductor
+from rhel_hw import Profile, settings
+from studies.cost import gradient_cost
+from studies.datasheet import write
+from studies.handed import Handed
+from studies.sweeps.budget import echo_axes, usual_axes
+from studies.sweeps.limits import Requirement
+
+
+class Reader(HTMLParser):
+    """Tables by section, and whatever else is text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tables, self.sections, self.text, self._inside = {}, [], "", None
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self._inside = tag if tag in ("h2", "td", "th") else self._inside
+        if tag == "table":
+            self.tables.setdefault(self.sections[-1], []).append([])
+        elif tag == "tr":
+            self.tables[self.sections[-1]][-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[self.sections[-1]][-1][-1].append("")
+
+    def handle_endtag(self, tag):
+        self._inside = None if tag == self._inside else self._inside
+
+    def handle_data(self, data):
+        self.text += data
+        if self._inside == "h2":
+            self.sections.append(data)
+        elif self._inside:
+            self.tables[self.sections[-1]][-1][-1][-1] += data
+
+
+def number(text):
+    """What a quantity with a prefix is in SI."""
+    digits, unit = text.split()
+    return float(digits) * {"n": 1e-9, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9}.get(unit[0], 1.0)
+
+
+@pytest.fixture(scope="module")
+def handed():
+    circuit = ladder(2).replace(clock=Clock(None, 30))
+    parts = tuple(replace(e, tolerance=0.05) if e.name == "Cn1" else e for e in circuit.elements)
+    return Handed(
+        circuit.replace(elements=parts), {"Ln0_n1.inductance": 1.06e-8}, "E24", 3, Requirement("cosine", 0.9), 1
+    )
+
+
+@pytest.fixture(scope="module")
+def sheet(handed):
+    return write(handed)
+
+
+def test_it_says_what_the_design_says(handed, sheet):
+    read, design = Reader(sheet), handed.design
+    assert read.sections == [
+        "Schematic", "Elements", "Ports and ranges", "Modes", "Bit budget", "Echo", "Costs of a gradient",
+        "How to reproduce",
+    ]  # fmt: skip
+    (elements,) = read.tables["Elements"]
+    assert [row[0] for row in elements[1:]] == [e.name for e in handed.netlist.elements]
+    trained = next(dict(zip(elements[0], row, strict=True)) for row in elements if row[0] == "Ln0_n1")
+    assert trained["values"] == "11 nH"  # of 10.6 nH the nearest of E24
+    assert next(row for row in elements if row[0] == "Cn1")[elements[0].index("tolerance")] == "±5 %"
+    flux = handed.run.positions_si()
+    current = np.max(np.abs(flux["n0"] - flux["n1"])) / 11e-9
+    assert number(trained["peaks"].split(", ")[1]) == pytest.approx(current, rel=1e-3)  # four digits
+    (modes,) = read.tables["Modes"]
+    assert [number(row[1]) for row in modes[1:]] == pytest.approx(design.frequencies_hz.tolist(), rel=1e-3)
+    assert sha256(handed.netlist.to_toml().encode()).hexdigest() in read.text
+    assert "Training found 1 of the values" in read.text
+    assert "moved to E24 values, by up to 3.77%" in read.text
+
+
+def test_limits_are_told_of_every_axis(handed, sheet):
+    read = Reader(sheet)
+    (budget,) = read.tables["Bit budget"]
+    limits = read.tables["Echo"][1]
+    for table, axes in ((budget, usual_axes(handed.netlist)), (limits, echo_axes(handed.netlist))):
+        assert {row[0] for row in table[1:]} == {axis.path.removeprefix("profile.") for axis in axes}
+    assert all(row[2] for row in budget[1:])
+    assert "cosine=0.9 --seeds 1 --seed 3" in read.text
+
+
+def test_costs_are_those_of_the_contract(handed, sheet):
+    costs = Reader(sheet).tables["Costs of a gradient"][0]
+    lesson = handed.task.lesson(handed.design)
+    learner = settings.bench_learning(handed.netlist, Profile(), {"gamma": "auto"})
+    plain = gradient_cost(handed.design, Profile(), learner, lesson=lesson)
+    rows = {row[0]: row[1] for row in costs}
+    assert rows["passes"].split()[0] == str(plain.passes)
+    assert rows["samples read"] == f"{plain.samples_read:,}"
+    assert "without limit" not in Reader(sheet).text
+
+
+def test_nothing_is_fetched(sheet):
+    assert not re.search(r"""(src|href)=["'](?!data:)|url\(|@import""", sheet)
+
+
+def test_what_cannot_learn_has_a_sheet_without_a_contract():
+    still = Netlist("still", [Capacitor("C", "a", "gnd", 1e-9), Inductor("L", "a", "gnd", 1e-6)])
+    read = Reader(write(Handed(still.replace(clock=Clock(None, 30)))))
+    assert "There is none: " in read.text
+    assert "Bit budget" not in read.tables
+    assert "There are none: " in read.text
+
+
+def test_paper_has_all_of_it(sheet, browser, tmp_path):
+    """Nothing is wider than a page of A4, on which the figures of this circuit take four at most."""
+    path = tmp_path / "sheet.html"
+    path.write_text(sheet)
+    tab = browser.new_page(viewport={"width": 690, "height": 900})
+    tab.goto(path.as_uri())
+    tab.emulate_media(media="print")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 690
+    assert tab.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    pages = len(re.findall(rb"/Type\s*/Page\b", tab.pdf(prefer_css_page_size=True)))
+    assert 2 <= pages <= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GALLERY)
+def test_every_design_has_a_sheet(name):
+    read = Reader(write(Handed(Netlist.load(name).replace(clock=Clock(None, 60)), seeds=1)))
+    assert "Bit budget" in read.tables
+    assert "Costs of a gradient" in read.tables
