@@ -79,11 +79,11 @@ class _Sheet:
 
     def _numbers(self) -> Numbers:
         design = self.handed.design
-        found = np.sort(np.abs(design.frequencies_hz))
+        found = np.sort(design.frequencies_hz)
         items = [
             (str(design.hamiltonian.size), "coordinates"),
             (str(len(design.parameters.trainable_names)), "values that learn"),
-            (_span(found[0], found[-1], "Hz"), "modes" + ("" if np.all(design.frequencies_hz >= 0) else ", detunings")),
+            (_span(found[0], found[-1], "Hz"), "modes" if found[0] >= 0 else "detunings of modes"),
             (quantity_text(design.steps * design.step_s, "s"), "a pass"),
         ]
         costs = self._cost
@@ -366,4 +366,4 @@ def _span(low: float, high: float, unit: str) -> str:
     first, last = quantity_text(low, unit), quantity_text(high, unit)
     if first == last:
         return first
-    return f"{first.removesuffix(' ' + last.split(' ')[-1])} – {last}"
+    return f"{first.removesuffix(' ' + last.split(' ')[-1])} … {last}"

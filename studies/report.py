@@ -51,7 +51,7 @@ img.wide { width: 100%; }
   figure, tr, .numbers, pre { break-inside: avoid; }
   thead { display: table-header-group; }
   .wide { overflow: visible; }
-  img { max-height: 125mm; width: auto; }
+  img { max-height: 165mm; width: auto; }
   table { font-size: 8pt; line-height: 1.35; }
   th, td { padding: .12rem .7rem .12rem 0; }
 }
