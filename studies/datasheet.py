@@ -279,7 +279,7 @@ class _Sheet:
     def _costing(self, pilots: int) -> Costs | str:
         handed = self.handed
         try:
-            lesson = handed.task.lesson(handed.design)
+            lesson = handed.task.lesson(handed.school)
             return gradient_cost(handed.design, self._profile, self._learner, lesson=lesson, pilots=pilots)
         except ArgumentError as problem:
             return str(problem)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circuits import Design, Initial, Netlist
+from circuits import Clock, Design, Initial, Netlist
 from circuits.eseries import Shift, shifts, snapped
 from circuits.formats import bom
 from circuits.formats.spice_decks import with_values
@@ -51,14 +51,39 @@ class Handed:
     """Is told how many gradients of how many are done, where many are needed."""
 
     @cached_property
+    def task(self) -> Teacher:
+        """Of the design as drawn: what is handed over is asked what it has learnt, whatever became of its values."""
+        return settings.task(self.drawn, {"seed": self.seed})
+
+    @cached_property
+    def school(self) -> Design:
+        """The design in which the task is set; what neither a drive nor a state of its own moves starts with a kick."""
+        design, initial = self.drawn.compile(), self.drawn.initial
+        if self.drawn.drives or initial.positions or initial.momenta or initial.velocities:
+            return design
+        kicked = Initial(*state_in_si(design, *stimulus(design).state))
+        return self.drawn.replace(initial=kicked).compile()
+
+    @cached_property
     def learnt(self) -> Netlist:
-        """With the trained values."""
-        return with_values(self.drawn, self.values) if self.values else self.drawn
+        """With the trained values, and the sample clock by which they were trained."""
+        if not self.values:
+            return self.drawn
+        moved = with_values(self.drawn, self.values).elements
+        within = tuple(replace(e, bounds=old.bounds) for e, old in zip(moved, self.drawn.elements, strict=True))
+        return self.drawn.replace(elements=within, clock=Clock(self.school.step_s, self.school.steps))
 
     @cached_property
     def netlist(self) -> Netlist:
         """With the parts that are bought."""
-        return snapped(self.learnt, self.series) if self.series else self.learnt
+        if not self.series:
+            return self.learnt
+        return snapped(self.learnt, self.series).replace(clock=Clock(self.school.step_s, self.school.steps))
+
+    @cached_property
+    def design(self) -> Design:
+        """Compiled."""
+        return self.netlist.replace(initial=self.school.netlist.initial).compile()
 
     @cached_property
     def moves(self) -> tuple[Shift, ...]:
@@ -67,33 +92,18 @@ class Handed:
 
     @cached_property
     def agreement(self) -> float | None:
-        """Cosine between gradients of the task before and after the parts were moved; None where one vanishes."""
-        found = []
-        for netlist in (self.learnt, self.netlist):
-            design = netlist.compile()
-            problem = settings.task(netlist, {"seed": self.seed}).problem(design)
-            found.append(trained(design, BPTT().gradient(problem).theta))
+        """Cosine between gradients of the task before and after parts were moved; None where one vanishes."""
+        problem, parameters = self.task.problem(self.school), self.school.parameters
+        before = parameters.set(problem.theta, self.values)
+        after = parameters.set(before, {f"{m.element}.{m.parameter}": m.after for m in self.moves})
+        found = [trained(self.school, BPTT().gradient(replace(problem, theta=t)).theta) for t in (before, after)]
         return cosine(*found)
-
-    @cached_property
-    def task(self) -> Teacher:
-        """Whose stimulus is played."""
-        return settings.task(self.netlist, {"seed": self.seed})
-
-    @cached_property
-    def design(self) -> Design:
-        """Compiled; what neither a drive nor a state of its own moves starts with the kick of its task."""
-        design, initial = self.netlist.compile(), self.netlist.initial
-        if self.netlist.drives or initial.positions or initial.momenta or initial.velocities:
-            return design
-        kicked = Initial(*state_in_si(design, *stimulus(design).state))
-        return self.netlist.replace(initial=kicked).compile()
 
     @cached_property
     def waves(self) -> dict[str, Floats]:
         """Of the first stimulus, (steps,) in SI by drive."""
         own = self.task.drive == "own"
-        return stimulus(self.design, seed=self.seed, own=own, amplitude=self.task.amplitude).waveforms
+        return stimulus(self.school, seed=self.seed, own=own, amplitude=self.task.amplitude).waveforms
 
     @cached_property
     def run(self) -> Trajectory:
@@ -109,7 +119,7 @@ class Handed:
     def nudges(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Of the two echoes that the learner asks for, (steps,) in SI by target."""
         bench = _Overheard(EmulatedBench(self.design, reference=self.waves or None))
-        lesson = replace(self.task, batch=1).lesson(self.design)
+        lesson = replace(self.task, batch=1).lesson(self.school)
         settings.bench_learning(self.netlist, Profile()).gradient(bench, self.design, lesson)
         told = bench.last.nudge
         return tuple({k: v[:, i, 0] for k, v in told.items()} for i in (0, -1))  # type: ignore[return-value]

@@ -1,0 +1,60 @@
+"""What is handed over is asked what it has learnt: task, clock and bounds are those of the design as drawn."""
+
+import numpy as np
+import pytest
+
+from circuits import Clock, Netlist
+from circuits.eseries import snapped
+from circuits.formats.spice_decks import with_values
+from circuits.generators import ladder
+from circuits.state import encode
+from devices import Capacitor, Inductor
+from rhel_hw import BPTT, TrajectoryMSE
+from rhel_hw.compare import cosine
+from rhel_hw.losses import targets_of
+from rhel_hw.problem import Problem
+from studies.handed import Handed
+
+DRAWN = ladder(4).replace(clock=Clock(None, 80))
+VALUES = {"Ln0_n1.inductance": 1.07e-8, "Ln1_n2.inductance": 0.93e-8, "Ln2_n3.inductance": 1.24e-8}
+
+
+def gradient_by_hand(handed, netlist):
+    """Of the task as drawn, in SI, for another netlist under the same clock: nothing of it is shared but the lesson."""
+    lesson = handed.task.lesson(handed.drawn.compile())
+    design = netlist.replace(clock=Clock(handed.drawn.compile().step_s, 80)).compile()
+    (target,) = design.netlist.targets
+    wanted = lesson.targets[target.name] / design.assembly.units.position(design.netlist.domains[target.node])
+    loss = TrajectoryMSE(targets_of(design), wanted[:, None, :])
+    inputs = encode(design, lesson.drive)
+    state = tuple(np.repeat(x[:, None], lesson.stimuli, axis=1) for x in design.initial_state())
+    problem = Problem(design.hamiltonian, design.theta(), inputs, design.step, state, loss)
+    return design.parameters.gradient_to_si(BPTT().gradient(problem).theta)
+
+
+def test_preferred_parts_are_asked_the_same_task():
+    handed = Handed(DRAWN, VALUES, "E12")
+    learnt = with_values(DRAWN, VALUES)
+    found = [gradient_by_hand(handed, n) for n in (learnt, snapped(learnt, "E12"))]
+    vectors = [np.array([g[name] for name in VALUES]) for g in found]
+    assert handed.agreement == pytest.approx(cosine(*vectors), abs=1e-9)  # equal inductances: SI changes no angle
+    assert abs(handed.agreement) < 0.99999
+    assert Handed(snapped(DRAWN, "E24"), {}, "E24").agreement == pytest.approx(1.0, abs=1e-12)  # nothing moves
+
+
+def test_bounds_and_clock_stay():
+    part = Inductor("L", "a", "gnd", "1 uH", trainable=True, bounds={"inductance": ("0.95 uH", "1.3 uH")})
+    drawn = Netlist("one", [Capacitor("C", "a", "gnd", "1 nF"), part], targets=["a"], clock=Clock(None, 30))
+    handed = Handed(drawn, {"L.inductance": 0.96e-6}, "E6")
+    assert handed.netlist.by_name["L"].bounds == part.bounds
+    assert handed.netlist.by_name["L"].inductance == pytest.approx(1e-6)  # 0.68 µH and 1.5 µH are out of bounds
+    assert handed.design.step_s == pytest.approx(drawn.compile().step_s, rel=1e-12)
+
+
+def test_what_nothing_moves_is_kicked_as_its_task_does():
+    parts = [Capacitor("C", "a", "gnd", 1e-9), Inductor("L", "a", "gnd", 1e-6, trainable=True)]
+    handed = Handed(Netlist("still", parts, targets=["a"], clock=Clock(None, 30)))
+    start = handed.task.lesson(handed.drawn.compile()).start
+    assert handed.design.netlist.initial.momenta["a"] == pytest.approx(start[1]["a"])
+    assert np.max(np.abs(handed.run.momenta_si()["a"])) == pytest.approx(start[1]["a"], rel=0.01)  # it swings
+    assert handed.netlist.initial == handed.drawn.initial
