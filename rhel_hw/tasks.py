@@ -13,7 +13,7 @@ from circuits.assemble import Entry
 from circuits.state import encode
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.excitation import AMPLITUDE, stimulus
-from rhel_hw.integrators import Integrator, Leapfrog
+from rhel_hw.integrators import Integrator
 from rhel_hw.lessons import Lesson
 from rhel_hw.losses import FinalMSE, TrajectoryMSE, targets_of
 from rhel_hw.problem import Problem
@@ -77,9 +77,13 @@ class Teacher:
         loss = TrajectoryMSE(reader, answer) if self.loss == "trajectory" else FinalMSE(reader, answer[-1])
         return Problem(design.hamiltonian, design.theta(dtype), inputs, design.step, start, loss, method, trainable)
 
-    def lesson(self, design: Design) -> Lesson:
-        """The same for a bench: waveforms to play and what the targets should do, in SI. The teacher is ideal."""
-        answer, _, _ = self._answer(design, Leapfrog(), None)
+    def lesson(self, design: Design, *, integrator: Integrator | None = None) -> Lesson:
+        """The same for a bench: waveforms to play and what the targets should do, in SI. The teacher is ideal.
+
+        By default it moves in steps of leapfrog, as emulated benches do. Where time is continuous, a teacher by
+        `Yoshida6()` asks for nothing that the bench cannot do.
+        """
+        answer, _, _ = self._answer(design, method_of(integrator), None)
         netlist, units = design.netlist, design.assembly.units
         found = [stimulus(design, lane=lane, **self._kind(design)) for lane in range(self._lanes(design))]
         drive = {k: np.stack([s.waveforms[k] for s in found], axis=1) for k in found[0].waveforms}
