@@ -21,7 +21,7 @@ from circuits.formats.spice_decks import echo_deck, forward_deck, refuse_undecka
 from circuits.formats.spice_state import Plates, State
 from circuits.handover import Bundle
 from devices import ArgumentError, Element, nearest
-from rhel_hw import BPTT, Profile, settings, simulate_design
+from rhel_hw import BPTT, Profile, Yoshida6, settings, simulate_design
 from rhel_hw.bench import Description, Record, Shot
 from rhel_hw.compare import cosine, trained
 from rhel_hw.emulated import EmulatedBench
@@ -61,8 +61,8 @@ class Handed:
 
     @cached_property
     def run(self) -> Trajectory:
-        """The forward pass."""
-        return simulate_design(self.design, self.waves, keep=Keep.ALL)
+        """The forward pass, of sixth order: simulators of circuits shall end, and their echoes begin, where it does."""
+        return simulate_design(self.design, self.waves, keep=Keep.ALL, integrator=Yoshida6())
 
     @cached_property
     def final(self) -> State:

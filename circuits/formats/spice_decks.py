@@ -21,7 +21,7 @@ from circuits.compile import Design
 from circuits.findings import DesignError, error
 from circuits.formats.spice_state import State, coil_currents, flux_across, voltage_across
 from circuits.formats.spice_style import Sources, Style
-from circuits.formats.spice_write import Writer, refuse_foreign, wrapped
+from circuits.formats.spice_write import OWN, Writer, refuse_foreign, wrapped
 from circuits.netlist import Netlist
 from circuits.state import sample_drives
 from devices import ArgumentError, Drive, Element, nearest
@@ -29,8 +29,6 @@ from devices import ArgumentError, Drive, Element, nearest
 Floats = NDArray[np.float64]
 Waves = Mapping[str, Any]
 
-OWN = "rhel_"
-"""How names begin that decks add."""
 EDGE = 0.01
 """Length of the edges of held steps, in steps."""
 
