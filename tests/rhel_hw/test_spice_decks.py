@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from circuits import DesignError, Initial, Netlist
+from circuits.eseries import snapped
 from circuits.formats.spice_decks import echo_deck, flux_node, forward_deck, with_values
 from circuits.formats.spice_state import Plates, State, coil_currents
 from circuits.formats.spice_style import Sources, Style
@@ -25,12 +26,14 @@ from devices import (
 from rhel_hw import simulate_design
 from rhel_hw.integrators import Yoshida6
 from rhel_hw.ngspice_run import run_deck
+from tests.circuits.electrical import tanks
 from tests.systems import quick_or_slow
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
 READ = Style(measures=False)
-NODES = ("lc-toy", "josephson-ladder")
+DESIGNS = ("lc-toy", "josephson-ladder")
+CASES = [(name, series) for name in DESIGNS for series in (None, "E24", "E96")]
 
 
 def ended(design, read):
@@ -60,10 +63,17 @@ def peaks(ngspice, deck, folder):
 # What ngspice makes of them -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", quick_or_slow(NODES, ("lc-toy",)))
-def test_waveforms_are_the_emulators_and_the_echo_returns(name, ngspice):
-    """Whole runs of the gallery. The emulator's own error is left out by an integrator of sixth order."""
-    design = Netlist.load(name).compile()
+@pytest.mark.parametrize("case", quick_or_slow(CASES, (("lc-toy", None), ("lc-toy", "E24"))), ids=str)
+def test_waveforms_are_the_emulators_and_the_echo_returns(case, ngspice):
+    """Whole runs of the gallery, as designed and with bought parts at preferred values.
+
+    The emulator's own error is left out by an integrator of sixth order.
+    """
+    name, series = case
+    netlist = Netlist.load(name)
+    moved = snapped(netlist, series) if series else netlist
+    assert (moved == netlist) == (series is None)
+    design = moved.compile()
     run = simulate_design(design, integrator=Yoshida6())
     read = run_deck(forward_deck(design, style=READ))
     writer, plates = Writer(design.netlist), Plates.of(design.netlist)
@@ -133,20 +143,18 @@ def test_peaks_are_measured(ngspice, tmp_path):
 # Tolerances ---------------------------------------------------------------------------------------------------------
 
 
-def tanks(count, tolerance):
+def started(count, tolerance):
     """Oscillators apart from each other, of capacitances with a tolerance, started at 1 V."""
-    parts = [Capacitor(f"C{i}", f"n{i}", "gnd", 1e-9, tolerance=tolerance) for i in range(count)]
-    parts += [Inductor(f"L{i}", f"n{i}", "gnd", 25e-6) for i in range(count)]
     start = Initial(velocities={f"n{i}": 1.0 for i in range(count)})
-    return Netlist("tanks", parts, initial=start).compile(steps=40)
+    return tanks(count, tolerance=tolerance).replace(initial=start).compile(steps=40)
 
 
 def test_values_are_nominal_until_monte_carlo_is_on(ngspice, tmp_path):
     """C = L·(peak current)² / (1 V)². Of 100 values mean and deviation are known to 0.5 % and 7 %."""
-    design = tanks(100, 0.05)
+    design = started(100, 0.05)
     deck = forward_deck(design)
     nominal = peaks(ngspice, deck, tmp_path)
-    assert nominal == peaks(ngspice, forward_deck(tanks(100, ())), tmp_path)
+    assert nominal == peaks(ngspice, forward_deck(started(100, ())), tmp_path)
     drawn = deck.replace(".param montecarlo=0", ".param montecarlo=1").replace(" trtol=", " seed=3 trtol=")
     found = peaks(ngspice, drawn, tmp_path)
     values = np.array([25e-6 * found[f"i_l{i}_max"] ** 2 for i in range(100)])
