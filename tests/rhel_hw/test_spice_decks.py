@@ -1,7 +1,6 @@
 """Decks for hand-over, run by ngspice: waveforms to 0.5 % of full scale, echoes that return, peaks, drawn values."""
 
 import re
-import subprocess
 
 import numpy as np
 import pytest
@@ -27,6 +26,7 @@ from rhel_hw import simulate_design
 from rhel_hw.integrators import Yoshida6
 from rhel_hw.ngspice_run import run_deck
 from tests.circuits.electrical import tanks
+from tests.exports.electrical import ended, peaks
 from tests.systems import quick_or_slow
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
@@ -36,28 +36,12 @@ DESIGNS = ("lc-toy", "josephson-ladder")
 CASES = [(name, series) for name in DESIGNS for series in (None, "E24", "E96")]
 
 
-def ended(design, read):
-    """State at the end of a deck's run."""
-    writer, nodes = Writer(design.netlist), Plates.of(design.netlist).nodes
-    fluxes = {n: float(read[f"v({flux_node(writer, n)})".lower()][-1]) for n in nodes}
-    return State(fluxes, {n: float(read[f"v({writer.nodes[n]})".lower()][-1]) for n in nodes})
-
-
 def distance(design, ours, theirs):
     """Largest difference of two states, fluxes and charges over the largest of each."""
     plates = Plates.of(design.netlist)
     charges = [plates.charges(np.array([s.voltages.get(n, 0.0) for n in plates.nodes])) for s in (ours, theirs)]
     fluxes = [np.array([s.fluxes.get(n, 0.0) for n in plates.nodes]) for s in (ours, theirs)]
     return [np.max(np.abs(a - b)) for a, b in (fluxes, charges)]
-
-
-def peaks(ngspice, deck, folder):
-    """What the deck measures, by name."""
-    (folder / "deck.cir").write_text(deck)
-    done = subprocess.run([ngspice, "-b", "deck.cir"], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "error" not in (done.stdout + done.stderr).lower()
-    return {name: float(value) for name, value in re.findall(r"^(\w+)\s*=\s*(\S+) at=", done.stdout, re.MULTILINE)}
 
 
 # What ngspice makes of them -----------------------------------------------------------------------------------------
@@ -128,7 +112,7 @@ def test_peaks_are_measured(ngspice, tmp_path):
     ]
     start = Initial(velocities={"a": 2e-3, "b": 1e-7})
     design = Netlist("one", parts, initial=start).compile(steps=100, step="1 ps")
-    found = peaks(ngspice, forward_deck(design), tmp_path)
+    found = peaks(forward_deck(design), tmp_path)
     assert found["v_c_max"] == pytest.approx(2e-3, rel=1e-3)
     assert found["v_xj_max"] == pytest.approx(-found["v_c2_min"], rel=1e-6)
     assert found["i_l_max"] == pytest.approx(2e-3 * 1e-10 / 25e-6, rel=1e-2)  # v₀t/L, of so short a run
@@ -153,14 +137,14 @@ def test_values_are_nominal_until_monte_carlo_is_on(ngspice, tmp_path):
     """C = L·(peak current)² / (1 V)². Of 100 values mean and deviation are known to 0.5 % and 7 %."""
     design = started(100, 0.05)
     deck = forward_deck(design)
-    nominal = peaks(ngspice, deck, tmp_path)
-    assert nominal == peaks(ngspice, forward_deck(started(100, ())), tmp_path)
+    nominal = peaks(deck, tmp_path)
+    assert nominal == peaks(forward_deck(started(100, ())), tmp_path)
     drawn = deck.replace(".param montecarlo=0", ".param montecarlo=1").replace(" trtol=", " seed=3 trtol=")
-    found = peaks(ngspice, drawn, tmp_path)
+    found = peaks(drawn, tmp_path)
     values = np.array([25e-6 * found[f"i_l{i}_max"] ** 2 for i in range(100)])
     assert np.mean(values) == pytest.approx(1e-9, rel=0.015)
     assert np.std(values) == pytest.approx(0.05e-9, rel=0.2)
-    assert found == peaks(ngspice, drawn, tmp_path)  # a seed repeats the draw
+    assert found == peaks(drawn, tmp_path)  # a seed repeats the draw
 
 
 # What they start from -----------------------------------------------------------------------------------------------
