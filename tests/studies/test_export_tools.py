@@ -6,8 +6,10 @@ import pytest
 
 from circuits import Clock, Netlist
 from circuits.eseries import snapped
+from devices import CurrentDrive
 from rhel_hw.ngspice_run import run_deck
 from studies.export import FORMATS, Handed, bundle
+from tests.circuits.electrical import tanks
 from tests.exports import CHECKS
 from tests.exports.electrical import assert_passes
 from tests.exports.photonic import check_by_sax
@@ -42,6 +44,15 @@ def test_every_format_has_a_check():
 def test_exports_are_what_their_tools_take(case, tmp_path):
     net, files = made(*case)
     CHECKS[case[1]](net, files, tmp_path)
+
+
+def test_what_has_nothing_to_learn_is_handed_over_too(ngspice):
+    """Without nudged echoes, for there is no gradient."""
+    net = tanks(1).replace(drives=[CurrentDrive("u", "n0")], targets=["n0"], clock=Clock(None, 20))
+    files = bundle(net, ["spice", "josim", "vectors", "bom"]).files
+    assert [name for name in files if "echo" in name] == ["spice/echo.cir"]
+    assert len(run_deck(files["spice/forward.cir"].decode("ascii"))["time"]) > 20
+    assert {name.split("/")[0] for name in files} == {"design.toml", "spice", "josim", "vectors", "bom"}
 
 
 @pytest.mark.slow
