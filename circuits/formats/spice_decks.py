@@ -32,6 +32,11 @@ Waves = Mapping[str, Any]
 EDGE = 0.01
 """Length of the edges of held steps, in steps."""
 
+LTSPICE = (
+    "* For ngspice; not run in LTspice, which has gauss(s) for agauss(0,s,1), v(a)-v(b) for par('v(a)-v(b)'),",
+    "* I(C1) for @C1[i], and 1 milliohm in an inductor unless its line says Rser=0 (docs/spice.md).",
+)
+"""What is ngspice's own, as LTspice spells it."""
 _INSIDE = {
     "josephson": ("bphi",), "squid": ("bphi",), "saturable": ("bphi",), "inductor": ("lflux",),
     "tank": ("ctank", "ltank"),
@@ -178,6 +183,8 @@ class _Deck:
         writer, start = self.writer, self.start
         yield f"{writer.title}, {self.words}"
         yield f"* {self.steps} steps of {self.step!r} s. Voltages and inductor currents start where IC says."
+        if self.style.measures:
+            yield from LTSPICE
         drawn = dict(self._drawn())
         if drawn:
             yield "* Monte Carlo: values are nominal while montecarlo is 0. With 1 they are drawn anew in every run,"

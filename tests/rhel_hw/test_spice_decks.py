@@ -1,6 +1,8 @@
 """Decks for hand-over, run by ngspice: waveforms to 0.5 % of full scale, echoes that return, peaks, drawn values."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ from devices import (
 from rhel_hw import simulate_design
 from rhel_hw.integrators import Yoshida6
 from rhel_hw.ngspice_run import run_deck
-from tests.circuits.electrical import tanks
+from tests.circuits.electrical import every_element, tanks
 from tests.exports.electrical import ended, peaks
 from tests.systems import quick_or_slow
 
@@ -200,6 +202,25 @@ def test_every_store_of_energy_has_an_initial_condition():
     assert all(re.search("IC=|flux0=", card) for card in cards)
     assert "C1 n1 0 5e-13 IC=-1e-06" in deck
     assert "critical_current=3e-07 flux0=1e-16" in deck
+
+
+def test_what_is_ngspices_own_is_noted():
+    """Functions, device currents and commands of a deck with everything in it: LTspice's, or on the page about them."""
+    parts = [replace(e, tolerance=0.01) for e in every_element().elements]
+    design = every_element(elements=tuple(parts)).compile(steps=5)
+    deck = forward_deck(design, nudges={"n3": np.ones(5)})
+    lines = [line for line in deck.splitlines()[1:] if not line.startswith("*")]
+    functions = {f.lower() for line in lines for f in re.findall(r"([A-Za-z]\w*)\(", line)}
+    both = {"v", "i", "pwl", "sin", "tanh", "sinh", "asinh", "sqrt"}
+    assert functions - both == {"agauss", "par"}
+    commands = {line.split()[0] for line in lines if line[0] == "."}
+    assert commands <= {".param", ".ic", ".options", ".tran", ".save", ".meas", ".subckt", ".ends", ".end"}
+    options = next(line for line in lines if line.startswith(".options"))
+    assert re.findall(r"(\w+)=", options) == ["method", "reltol", "abstol", "vntol", "trtol"]
+    assert {line[0].upper() for line in lines} <= set("CLKXGBIV.+")
+    own = ("agauss(0,s,1)", "par('v(a)-v(b)')", "@C1[i]", "Rser=0")
+    page = (Path(__file__).parents[2] / "docs" / "spice.md").read_text(encoding="utf-8")
+    assert all(word in page and word in deck for word in own)
 
 
 @pytest.mark.parametrize(
