@@ -25,7 +25,7 @@ from devices import (
     VoltageDrive,
 )
 from tests.circuits.netlists import netlists
-from tests.exports.board import connections, field, graph_connections, parse, read_back, section
+from tests.exports.board import by_kinparse, connections, field, graph_connections, parse, read_back, section
 
 BOARD = {"capacitor", "inductor", "resistor", "tank", "saturable"}
 
@@ -56,6 +56,13 @@ def test_kicad_connects_what_the_graph_connects(net):
     assert all(":" in field(c, "footprint") for c in components.values())
     assert kicad.write(net) == text
     assert field(section(parse(text), "design")[0], "source") == net.name
+
+
+@pytest.mark.parametrize("net", [demo(), Netlist.load("lc-toy")], ids=lambda n: n.name[:3])
+def test_another_parser_of_kicad_netlists_reads_the_same(net):
+    text = kicad.write(net)
+    components, pins = read_back(text)
+    assert by_kinparse(text) == ({r: field(c, "value") for r, c in components.items()}, pins)
 
 
 @settings(max_examples=30)

@@ -3,7 +3,10 @@
 import csv
 import io
 import re
+import warnings
 from collections import Counter
+
+import pytest
 
 from circuits.formats import bom
 
@@ -45,9 +48,9 @@ def read_back(text):
     for net in section(section(tree, "nets")[0], "net"):
         codes.add(field(net, "code"))
         for node in section(net, "node"):
-            assert pins.setdefault((field(node, "ref"), int(field(node, "pin"))), field(net, "name")) == field(
-                net, "name"
-            )
+            pin = field(node, "ref"), int(field(node, "pin"))
+            assert pin not in pins
+            pins[pin] = field(net, "name")
     assert len(codes) == len(section(section(tree, "nets")[0], "net"))
     return components, pins
 
@@ -88,6 +91,16 @@ def check_kicad(net, files, folder):
         assert {pin for r, pin in pins if r == reference} == ({1} if reference.startswith("TP") else {1, 2})
     probed = {n for n in net.nodes if net.probes.sees_position(n) or net.probes.sees_momentum(n)}
     assert {pins[r, 1] for r in components if r.startswith("TP")} == probed
+
+
+def by_kinparse(text):
+    """Values by reference, and nodes by reference and pin, as another's parser of KiCad netlists has them."""
+    kinparse = pytest.importorskip("kinparse", reason="kinparse is not installed: pip install kinparse")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that pyparsing will drop
+        read = kinparse.parse_netlist(text)
+    pins = {(pin.ref, int(pin.num)): net.name for net in read.nets for pin in net.pins}
+    return {part.ref: part.value for part in read.parts}, pins
 
 
 def check_bom(net, files, folder):
