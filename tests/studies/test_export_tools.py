@@ -19,7 +19,7 @@ from tests.systems import quick_or_slow
 OWN_TESTS = {"datasheet"}
 """Formats that people read."""
 CASES = [(name, form) for name, forms in EXPRESSED.items() for form in sorted(forms - OWN_TESTS)]
-QUICK = {("toy", "vectors"), ("josephson-ladder", "spice"), ("josephson-ladder", "verilog-a"),
+QUICK = {("toy", "vectors"), *(("josephson-ladder", form) for form in ("spice", "verilog-a", "josim", "wrspice")),
          ("vortex-array", "mumax3"), ("mixed", "schematic"),
          *((name, form) for name, form in CASES if name == "kerr-chain"),
          *((name, form) for name, form in CASES if name == "lc-toy" and form != "vectors")}  # fmt: skip
@@ -28,7 +28,7 @@ QUICK = {("toy", "vectors"), ("josephson-ladder", "spice"), ("josephson-ladder",
 @cache
 def made(name, form):
     """The netlist and its files in one format."""
-    for module in ("gdstk", "yaml"):
+    if module := {"gds": "gdstk", "sax": "yaml"}.get(form):
         pytest.importorskip(module, reason=f"{module} is not installed: pip install 'rhel-hw[hardware]'")
     net = Netlist.load(name).replace(clock=Clock(None, 60))
     files = bundle(net, [form]).files
