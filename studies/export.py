@@ -25,6 +25,7 @@ from rhel_hw import BPTT, Profile, Yoshida6, settings, simulate_design
 from rhel_hw.bench import Description, Record, Shot
 from rhel_hw.compare import cosine, trained
 from rhel_hw.emulated import EmulatedBench
+from rhel_hw.excitation import Stimulus
 from rhel_hw.simulation import Keep, Trajectory
 from rhel_hw.tasks import Teacher
 from rhel_hw.vectors import vectors
@@ -55,14 +56,25 @@ class Handed:
         return settings.task(self.netlist, {"seed": self.seed})
 
     @cached_property
+    def stimulus(self) -> Stimulus:
+        """The first of the task."""
+        return self.task.stimulus(self.design)
+
+    @property
     def waves(self) -> dict[str, Floats]:
-        """Of the first stimulus, (steps,) in SI by drive."""
-        return self.task.stimulus(self.design).waveforms
+        """(steps,) in SI by drive."""
+        return self.stimulus.waveforms
+
+    @cached_property
+    def start(self) -> State:
+        """Where the forward pass begins: with a kick where nothing else moves the circuit."""
+        return State.of(self.design, *self.stimulus.state)
 
     @cached_property
     def run(self) -> Trajectory:
         """The forward pass, of sixth order: simulators of circuits shall end, and their echoes begin, where it does."""
-        return simulate_design(self.design, self.waves, keep=Keep.ALL, integrator=Yoshida6())
+        begun = self.stimulus.state
+        return simulate_design(self.design, self.waves, state=begun, keep=Keep.ALL, integrator=Yoshida6())
 
     @cached_property
     def final(self) -> State:
@@ -133,7 +145,8 @@ def _stress(e: Element, volts: Mapping[str, Floats], fluxes: Mapping[str, Floats
 def _spice(handed: Handed) -> Files:
     refuse_undeckable(handed.netlist)
     design, state = handed.design, handed.final
-    plain = {"netlist.cir": handed.netlist.to_spice(), "forward.cir": forward_deck(design, handed.waves)}
+    plain = {"netlist.cir": handed.netlist.to_spice()}
+    plain["forward.cir"] = forward_deck(design, handed.waves, state=handed.start)
     plain["echo.cir"] = echo_deck(design, handed.waves, state=state)
     if handed.netlist.targets and design.parameters.trainable_names:
         for name, nudges in zip(("plus", "minus"), handed.nudges, strict=True):

@@ -2,7 +2,8 @@
 
 What SPICE has no letter for is a call of a sub-circuit `rhel_…` that ngspice can run and the reader takes as one
 element; the reader never looks inside these definitions. What SPICE cannot say at all (trainable parameters, probes,
-targets, names) stands in comment lines that begin with ``*rhel`` and together form one TOML text.
+targets, names) stands in comment lines that begin with ``*rhel`` and together form one TOML text. Decks of passes
+(`spice_decks`) are no circuits, and are refused.
 
 As in SPICE, case does not tell names or nodes apart, the first spelling is kept, and node 0 or gnd is ground. Lines
 about output and solver accuracy are ignored, and so is the largest internal step of `.tran`. A current source whose

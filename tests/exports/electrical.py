@@ -63,7 +63,7 @@ def assert_passes(handed, read):
     for node, wave in run.positions_si().items():
         found = np.interp(run.times_s, theirs["time"], theirs[f"v({flux_node(writer, node)})".lower()])
         assert np.max(np.abs(found - wave)) < 5e-3 * full, node
-    start, back = State.of(design), ended(design, read["echo.cir"])
+    start, back = handed.start, ended(design, read["echo.cir"])
     assert max(abs(back.fluxes[n] - start.fluxes[n]) for n in back.fluxes) < 5e-3 * full
 
 

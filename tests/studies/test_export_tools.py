@@ -55,6 +55,14 @@ def test_what_has_nothing_to_learn_is_handed_over_too(ngspice):
     assert {name.split("/")[0] for name in files} == {"design.toml", "spice", "josim", "vectors", "bom"}
 
 
+def test_what_nothing_drives_is_handed_over_with_a_kick(ngspice):
+    net = tanks(2).replace(clock=Clock(None, 60))
+    files = bundle(net, ["spice"]).files
+    read = {deck: run_deck(files[f"spice/{deck}"].decode("ascii")) for deck in ("forward.cir", "echo.cir")}
+    assert_passes(Handed(net, 0), read)
+    assert max(Handed(net, 0).start.voltages.values()) > 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("series", [None, "E24", "E96"])
 @pytest.mark.parametrize("name", [name for name, forms in EXPRESSED.items() if "spice" in forms])
