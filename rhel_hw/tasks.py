@@ -12,8 +12,8 @@ from circuits import Design
 from circuits.assemble import Entry
 from circuits.state import encode, state_in_si
 from devices import ArgumentError, refuse_unless_positive
-from rhel_hw.excitation import AMPLITUDE, stimulus
-from rhel_hw.integrators import Integrator, Leapfrog
+from rhel_hw.excitation import AMPLITUDE, Stimulus, stimulus
+from rhel_hw.integrators import Integrator
 from rhel_hw.lessons import Lesson
 from rhel_hw.losses import FinalMSE, TrajectoryMSE, targets_of
 from rhel_hw.problem import Problem
@@ -77,15 +77,23 @@ class Teacher:
         loss = TrajectoryMSE(reader, answer) if self.loss == "trajectory" else FinalMSE(reader, answer[-1])
         return Problem(design.hamiltonian, design.theta(dtype), inputs, design.step, start, loss, method, trainable)
 
-    def lesson(self, design: Design) -> Lesson:
-        """The same for a bench: waveforms to play and what the targets should do, in SI. The teacher is ideal."""
-        answer, _, _ = self._answer(design, Leapfrog(), None)
+    def lesson(self, design: Design, *, integrator: Integrator | None = None) -> Lesson:
+        """The same for a bench: waveforms to play and what the targets should do, in SI. The teacher is ideal.
+
+        By default it moves in steps of leapfrog, as emulated benches do. Where time is continuous, a teacher by
+        `Yoshida6()` asks for nothing that the bench cannot do.
+        """
+        answer, _, _ = self._answer(design, method_of(integrator), None)
         netlist, units = design.netlist, design.assembly.units
-        found = [stimulus(design, lane=lane, **self._kind(design)) for lane in range(self._lanes(design))]
+        found = [self.stimulus(design, lane) for lane in range(self._lanes(design))]
         drive = {k: np.stack([s.waveforms[k] for s in found], axis=1) for k in found[0].waveforms}
         sizes = {t.name: units.position(netlist.domains[t.node]) for t in netlist.targets}
         targets = {name: np.asarray(answer[:, i]) * size for i, (name, size) in enumerate(sizes.items())}
         return Lesson(drive, targets, design.steps, None if drive else state_in_si(design, *found[0].state))
+
+    def stimulus(self, design: Design, lane: int = 0) -> Stimulus:
+        """What is played to a design, whether it can learn or not."""
+        return stimulus(design, lane=lane, **self._kind(design))
 
     def _answer(self, design: Design, method: Integrator, dtype: Any) -> tuple[Array, Array, tuple[Array, Array]]:
         """What the teacher's targets do, (steps or 1, targets, batch), under inputs and from a state."""
@@ -118,7 +126,7 @@ class Teacher:
 
     def _stimuli(self, design: Design) -> tuple[Array, tuple[Array, Array]]:
         """Inputs (steps, m, batch) and state (n, batch)."""
-        found = [stimulus(design, lane=lane, **self._kind(design)) for lane in range(self._lanes(design))]
+        found = [self.stimulus(design, lane) for lane in range(self._lanes(design))]
         q, p = (jnp.stack([s.state[i] for s in found], axis=-1) for i in (0, 1))
         return jnp.stack([encode(design, s.waveforms) for s in found], axis=-1), (q, p)
 

@@ -35,7 +35,7 @@ def _spice(handed: Handed) -> Files:
     design, state = handed.design, handed.final
     plain = {"netlist.cir": handed.netlist.to_spice(), "forward.cir": forward_deck(design, handed.waves)}
     plain["echo.cir"] = echo_deck(design, handed.waves, state=state)
-    if handed.netlist.targets:
+    if handed.netlist.targets and design.parameters.trainable_names:
         for name, nudges in zip(("plus", "minus"), handed.nudges, strict=True):
             plain[f"echo-{name}.cir"] = echo_deck(design, handed.waves, nudges, state=state)
     return plain
@@ -43,6 +43,11 @@ def _spice(handed: Handed) -> Files:
 
 def _bom(handed: Handed) -> Files:
     return {"bom.csv": bom.write(handed.netlist, handed.series or "E24", handed.stress)}
+
+
+def _superconducting(handed: Handed, dialect: josim.Dialect) -> str:
+    josim.refuse_foreign(handed.netlist, dialect, waveforms=False)
+    return josim.write(_playing(handed), dialect)
 
 
 def _touchstone(handed: Handed) -> Files:
@@ -56,8 +61,8 @@ FORMATS: Mapping[str, Callable[[Handed], Files]] = {
     "schematic": lambda handed: {"schematic.svg": schematic.write(handed.netlist)},
     "verilog-a": lambda handed: {"elements.va": verilog_a.write(handed.netlist)},
     "vectors": lambda handed: vectors(handed.design, handed.waves or None).files,
-    "josim": lambda handed: {"josim.cir": josim.write(_playing(handed), josim.JOSIM)},
-    "wrspice": lambda handed: {"wrspice.cir": josim.write(_playing(handed), josim.WRSPICE)},
+    "josim": lambda handed: {"josim.cir": _superconducting(handed, josim.JOSIM)},
+    "wrspice": lambda handed: {"wrspice.cir": _superconducting(handed, josim.WRSPICE)},
     "sax": lambda handed: {"netlist.yml": sax_yaml.write(handed.netlist)},
     "touchstone": _touchstone,
     "gds": lambda handed: {"layout.gds": gds.write(handed.netlist)},
@@ -76,7 +81,7 @@ def _playing(handed: Handed) -> Netlist:
         replace(d, waveform=Points(times, (0.0, *map(float, handed.waves[d.name])))) if d.name in handed.waves else d
         for d in handed.netlist.drives
     ]
-    return handed.netlist.replace(drives=tuple(drives))
+    return handed.design.netlist.replace(drives=tuple(drives))
 
 
 # The bundle ---------------------------------------------------------------------------------------------------------

@@ -17,11 +17,10 @@ from circuits.formats.spice_decks import with_values
 from circuits.formats.spice_state import Plates, State
 from circuits.state import state_in_si
 from devices import Element
-from rhel_hw import BPTT, Profile, settings, simulate_design
+from rhel_hw import BPTT, Profile, Yoshida6, settings, simulate_design
 from rhel_hw.bench import Description, Record, Shot
 from rhel_hw.compare import cosine, trained
 from rhel_hw.emulated import EmulatedBench
-from rhel_hw.excitation import stimulus
 from rhel_hw.simulation import Keep, Trajectory
 from rhel_hw.tasks import Teacher
 from studies.sweeps.limits import Requirement
@@ -61,7 +60,7 @@ class Handed:
         design, initial = self.drawn.compile(), self.drawn.initial
         if self.drawn.drives or initial.positions or initial.momenta or initial.velocities:
             return design
-        kicked = Initial(*state_in_si(design, *stimulus(design).state))
+        kicked = Initial(*state_in_si(design, *self.task.stimulus(design).state))
         return self.drawn.replace(initial=kicked).compile()
 
     @cached_property
@@ -102,13 +101,17 @@ class Handed:
     @cached_property
     def waves(self) -> dict[str, Floats]:
         """Of the first stimulus, (steps,) in SI by drive."""
-        own = self.task.drive == "own"
-        return stimulus(self.school, seed=self.seed, own=own, amplitude=self.task.amplitude).waveforms
+        return self.task.stimulus(self.school).waveforms
+
+    @property
+    def start(self) -> State:
+        """Where the forward pass begins."""
+        return State.of(self.design)
 
     @cached_property
     def run(self) -> Trajectory:
-        """The forward pass."""
-        return simulate_design(self.design, self.waves, keep=Keep.ALL)
+        """The forward pass, of sixth order: simulators of circuits shall end, and their echoes begin, where it does."""
+        return simulate_design(self.design, self.waves, keep=Keep.ALL, integrator=Yoshida6())
 
     @cached_property
     def final(self) -> State:

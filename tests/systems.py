@@ -135,7 +135,7 @@ def host(kind: type[Element], **changes: Any) -> Netlist:
         pair = (example(kind, "x", "n1"), example(bodies[domain.name][0], "x", "n2"))
         strength = 0.1 * float(np.prod([part.stiffness(part.numbers)[0] for part in pair])) ** 0.5
         parts.append(ELEMENTS["bilinear"]("k_n1n2", "n1", "n2", strength))
-    where = ("k_n1", "k_n2") if kind.references else ends[: len(kind.terminals)]
+    where = ("k_n1", "k_n2") if kind.references else (*ends, "gnd")[: len(kind.terminals)]
     parts.append(example(kind, "dut", *where, **changes))
     made: list[Drive] = [drives[domain]("u0", "n3")]
     if kind.type == "field-line":

@@ -48,7 +48,13 @@ WRSPICE = Dialect("WRspice", "rtype=0, cct=1, cap=0", starts=True, waves_from_ze
 
 def write(netlist: Netlist, dialect: Dialect = JOSIM) -> str:
     """Write the deck of a superconducting design; the step of an automatic clock is the compiled design's."""
-    refused = [*_elements_refused(netlist, dialect), *_drives_refused(netlist, dialect)]
+    refuse_foreign(netlist, dialect)
+    return "\n".join(_Deck(netlist, dialect).lines()) + "\n"
+
+
+def refuse_foreign(netlist: Netlist, dialect: Dialect, *, waveforms: bool = True) -> None:
+    """Refuse what a simulator cannot express, by name; `waveforms` of drives only if they are to be written."""
+    refused = [*_elements_refused(netlist, dialect), *_drives_refused(netlist, dialect, waveforms)]
     initial = netlist.initial
     for key, given in (("positions", initial.positions), ("momenta", initial.momenta)):
         refused += [error(f"initial.{key}.{n}", f"{dialect.name} cannot start from it", "start at rest") for n in given]
@@ -57,7 +63,6 @@ def write(netlist: Netlist, dialect: Dialect = JOSIM) -> str:
         refused += [error(f"initial.velocities.{n}", reason, "kick the node by a drive") for n in initial.velocities]
     if refused:
         raise DesignError(refused)
-    return "\n".join(_Deck(netlist, dialect).lines()) + "\n"
 
 
 class _Deck:
@@ -142,11 +147,13 @@ def _elements_refused(netlist: Netlist, dialect: Dialect) -> Iterator[Finding]:
             yield error(element.name, reason, "couple an inductor that carries a constant current")
 
 
-def _drives_refused(netlist: Netlist, dialect: Dialect) -> Iterator[Finding]:
+def _drives_refused(netlist: Netlist, dialect: Dialect, waveforms: bool) -> Iterator[Finding]:
     for drive in netlist.drives:
         wave = drive.waveform
         if drive.type not in ("current", "voltage"):
             yield error(drive.name, f"{dialect.name} decks have no {drive.type} drive", "drive by a current")
+        elif not waveforms:
+            continue
         elif wave is None:
             yield error(drive.name, "it has no waveform", "give it one, such as the samples of an input as `Points`")
         elif not isinstance(wave, (Constant, Sine, Pulse, Points)):

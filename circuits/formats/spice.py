@@ -2,7 +2,8 @@
 
 What SPICE has no letter for is a call of a sub-circuit `rhel_…` that ngspice can run and the reader takes as one
 element; the reader never looks inside these definitions. What SPICE cannot say at all (trainable parameters, probes,
-targets, names) stands in comment lines that begin with ``*rhel`` and together form one TOML text.
+targets, names) stands in comment lines that begin with ``*rhel`` and together form one TOML text. Decks of passes
+(`spice_decks`) are no circuits, and are refused.
 
 As in SPICE, case does not tell names or nodes apart, the first spelling is kept, and node 0 or gnd is ground. Lines
 about output and solver accuracy are ignored, and so is the largest internal step of `.tran`. A current source whose
@@ -11,6 +12,7 @@ n- is ground becomes a drive at n+ with its waveform negated; without a waveform
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -18,6 +20,7 @@ from typing import Any
 
 from circuits.findings import DesignError, Finding, error
 from circuits.formats.spice_notes import read_notes
+from circuits.formats.spice_parts import TERMINALS, Found, build
 from circuits.formats.spice_values import (
     PART_LIKE,
     Scope,
@@ -30,9 +33,9 @@ from circuits.formats.spice_values import (
     waveform,
     words,
 )
-from circuits.formats.spice_write import SUBCIRCUITS, own_name, write
+from circuits.formats.spice_write import OWN, SUBCIRCUITS, own_name, write
 from circuits.netlist import SETTINGS, Clock, Initial, Netlist, Probes, Target
-from devices import DRIVES, ELEMENTS, GROUND, Drive, Element, ElementError, nearest
+from devices import DRIVES, ELEMENTS, Drive, Element, ElementError, nearest
 
 __all__ = ["read", "write"]
 
@@ -44,7 +47,6 @@ _REMEDIES = {
 }
 _UNSHUNTED = {"vg", "vgap", "delv", "rn", "rnorm", "r0", "rsub", "icfact", "icfct", "icon"}
 """Junction model parameters that mean nothing where rtype=0."""
-_TERMINALS = {terminal for kind in ("capacitor", "resistor", *SUBCIRCUITS) for terminal in ELEMENTS[kind].terminals}
 _LARGEST, _DEEPEST, _MOST_FAULTS = 100_000, 20, 100
 
 
@@ -57,16 +59,6 @@ class _Circuit:
     defaults: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, str] = field(default_factory=dict)
     lines: list[tuple[int, str]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A part as the deck has it: deck names for nodes and elements."""
-
-    line: int
-    name: str
-    type: str
-    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -94,13 +86,17 @@ class _Reader:
         self.clock: Clock | None = None
         self.circuits: dict[str, _Circuit] = {}
         self.models: dict[str, dict[str, str]] = {}
-        self.parts: dict[str, _Found] = {}
+        self.parts: dict[str, Found] = {}
         self.nodes: dict[str, str] = {}
         self.phases: dict[str, tuple[int, str]] = {}
         self.starts: dict[tuple[str, str], tuple[int, float]] = {}
         self.parameter_lines: dict[str, int] = {}
         self.weights: dict[str, int] = {}
         title, lines, self.fragment = logical_lines(text)
+        for line, text in lines:
+            if re.match(rf"g{OWN}flux_\d+\s", text, re.IGNORECASE):
+                reason = "this deck is a pass, which integrates fluxes and starts where a run does, and no circuit"
+                raise DesignError([error(f"line {line} ({text.split()[0]})", reason, "read netlist.cir beside it")])
         if title.startswith("."):
             lines.insert(0, (1, title))
         if PART_LIKE.fullmatch(title.strip()):
@@ -393,7 +389,7 @@ class _Reader:
     def add(self, line: int, name: str, kind: str, **fields: Any) -> None:
         if (other := self.parts.get(name.lower())) is not None:
             raise SpiceError(f"the name is taken by line {other.line}", "give each part its own name")
-        self.parts[name.lower()] = _Found(line, name, kind, fields)
+        self.parts[name.lower()] = Found(line, name, kind, fields)
 
     def start(self, line: int, what: str, node: str, value: float) -> None:
         if node == "0":
@@ -414,8 +410,8 @@ class _Reader:
         parts: list[Element | Drive] = []
         for key, found in self.parts.items():
             with self.at(found.line, found.name):
-                parts.append(_build(found, {**settings.get(key, {}), "name": names[key]}, nodes, names))
-        used = {n for f in self.parts.values() if f.type in ELEMENTS for k, n in f.fields.items() if k in _TERMINALS}
+                parts.append(build(found, {**settings.get(key, {}), "name": names[key]}, nodes, names))
+        used = {n for f in self.parts.values() if f.type in ELEMENTS for k, n in f.fields.items() if k in TERMINALS}
         for node, (line, name) in self.phases.items():
             if node in used:
                 with self.at(line, name):
@@ -470,42 +466,6 @@ class _Reader:
                 self.findings.append(error(f"*rhel {section}", "two names differ by case only", "keep one of them"))
             found[section] = lowered
         return found
-
-
-def _build(
-    found: _Found, settings: dict[str, Any], nodes: Mapping[str, str], names: Mapping[str, str]
-) -> Element | Drive:
-    """Make the part, with original names for those of the deck."""
-    fields: dict[str, Any] = {k: nodes[v] if k in _TERMINALS else v for k, v in found.fields.items()}
-    if found.type in DRIVES:
-        if found.type == "current":
-            fields = _current(found.fields, settings, nodes)
-        if extra := set(settings) - {"name"}:
-            raise SpiceError(f"`{min(extra)}` of the *rhel lines does not fit the line", "remove it")
-        return DRIVES[found.type](**fields, **settings)
-    for key in ELEMENTS[found.type].references:
-        if fields[key] not in names:
-            raise SpiceError(
-                f"`{fields[key][:64]}` is no inductor{nearest(fields[key][:64], names)}", "name an inductor"
-            )
-        fields[key] = names[fields[key]]
-    return ELEMENTS[found.type](**fields, **settings)
-
-
-def _current(found: Mapping[str, Any], settings: dict[str, Any], nodes: Mapping[str, str]) -> dict[str, Any]:
-    """Terminals and waveform of a current source, whose current leaves it at n- and so is injected there.
-
-    Open terminals are at ground; `node` or `back` of the settings name ground where the design does so.
-    """
-    plus, minus, wave = found["plus"], found["minus"], found["waveform"]
-    if minus == "0" and plus != "0" and settings.get("node") == nodes["0"]:
-        return {"node": settings.pop("node"), "back": nodes[plus], "waveform": wave}
-    if minus == "0":
-        plus, minus, wave = "0", plus, negated(wave)
-    back = GROUND if plus == "0" else nodes[plus]
-    if plus == "0" and settings.get("back") == nodes["0"]:
-        back = settings.pop("back")
-    return {"node": nodes[minus], "back": back, "waveform": wave}
 
 
 def _without_keyword(given: list[str]) -> list[str]:

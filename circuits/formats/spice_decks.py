@@ -21,7 +21,7 @@ from circuits.compile import Design
 from circuits.findings import DesignError, error
 from circuits.formats.spice_state import State, coil_currents, flux_across, voltage_across
 from circuits.formats.spice_style import Sources, Style
-from circuits.formats.spice_write import Writer, refuse_foreign, wrapped
+from circuits.formats.spice_write import OWN, Writer, refuse_foreign, wrapped
 from circuits.netlist import Netlist
 from circuits.state import sample_drives
 from devices import ArgumentError, Drive, Element, nearest
@@ -29,11 +29,14 @@ from devices import ArgumentError, Drive, Element, nearest
 Floats = NDArray[np.float64]
 Waves = Mapping[str, Any]
 
-OWN = "rhel_"
-"""How names begin that decks add."""
 EDGE = 0.01
 """Length of the edges of held steps, in steps."""
 
+LTSPICE = (
+    "* For ngspice; not run in LTspice, which has gauss(s) for agauss(0,s,1), v(a)-v(b) for par('v(a)-v(b)'),",
+    "* I(C1) for @C1[i], and 1 milliohm in an inductor unless its line says Rser=0 (docs/spice.md).",
+)
+"""What is ngspice's own, as LTspice spells it."""
 _INSIDE = {
     "josephson": ("bphi",), "squid": ("bphi",), "saturable": ("bphi",), "inductor": ("lflux",),
     "tank": ("ctank", "ltank"),
@@ -180,6 +183,8 @@ class _Deck:
         writer, start = self.writer, self.start
         yield f"{writer.title}, {self.words}"
         yield f"* {self.steps} steps of {self.step!r} s. Voltages and inductor currents start where IC says."
+        if self.style.measures:
+            yield from LTSPICE
         drawn = dict(self._drawn())
         if drawn:
             yield "* Monte Carlo: values are nominal while montecarlo is 0. With 1 they are drawn anew in every run,"

@@ -53,6 +53,8 @@ Those with a flux start at the branch flux `flux0` (Wb). In a B source ngspice p
 that it needs parentheses around it.
 """
 
+OWN = "rhel_"
+"""How names begin that decks add."""
 _LETTERS = {"capacitor": "C", "inductor": "L", "resistor": "R", "mutual": "K", "current": "I", "voltage": "V"}
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]")
 _WRAP: Any = {"break_long_words": False, "break_on_hyphens": False}

@@ -20,6 +20,7 @@ from rhel_hw.cli.common import (
     ProfileOption,
     SetOption,
     changes_of,
+    integrator_named,
     netlist_and_bench,
     print_json,
     progress,
@@ -27,6 +28,7 @@ from rhel_hw.cli.common import (
     save,
     stem,
     use_float64,
+    usual_integrator,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def train(
     task = settings.task(netlist, {"seed": seed})
     training = settings.training(netlist, {"steps": steps, "rate": rate, "patience": patience})
     compiled = netlist.compile()
-    lesson = task.lesson(compiled)
+    lesson = task.lesson(compiled, integrator=integrator_named(usual_integrator(address)))
     bench: Bench = remote or EmulatedBench(compiled, used, seed=chip, chips=[chip], reference=lesson.drive or None)
     if calibration is not None:
         bench = put_right(bench, calibration, netlist, task, None if remote else (chip, [chip]))

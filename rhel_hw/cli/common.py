@@ -57,6 +57,11 @@ def use_float64() -> None:
     jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 
 
+def usual_integrator(address: str | None) -> str:
+    """Of what a bench is compared with and taught by: that of emulated devices, or one as good as continuous time."""
+    return "yoshida6" if address == "ngspice" else "leapfrog"
+
+
 def integrator_named(name: str) -> Any:
     """The integrator of this name."""
     from rhel_hw.integrators import Leapfrog, Yoshida4, Yoshida6

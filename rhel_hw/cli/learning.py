@@ -13,7 +13,6 @@ from rich.table import Table
 from rhel_hw.cli.common import (
     BenchOption,
     CalibrationOption,
-    IntegratorOption,
     JsonOption,
     OptionalDesignArgument,
     PrecisionOption,
@@ -28,6 +27,7 @@ from rhel_hw.cli.common import (
     put_right,
     size_text,
     use_float64,
+    usual_integrator,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ def gradient(
     chips: Annotated[int, typer.Option(min=1, help="Number of chips of a bench, side by side.")] = 1,
     shots: Annotated[int | None, typer.Option(min=1, help="Repetitions averaged on a bench.")] = None,
     calibration: CalibrationOption = None,
-    integrator: IntegratorOption = "leapfrog",
+    integrator: Annotated[
+        str | None,
+        typer.Option(help="leapfrog, yoshida4 or yoshida6; by default the first, or yoshida6 beside ngspice."),
+    ] = None,
     precision: PrecisionOption = "float64",
     as_json: JsonOption = False,
 ) -> None:
@@ -79,6 +82,7 @@ def gradient(
     from rhel_hw.emulated import EmulatedBench
 
     use_float64()
+    integrator = integrator or usual_integrator(address)
     method, dtype = integrator_named(integrator), precision_named(precision)
     netlist, remote = netlist_and_bench(design, address, profile=profile, set=settings_, chips=chips > 1)
     choices = {"stencil": stencil, "operation": operation, "nudging": nudging, "protocol": protocol}
@@ -95,7 +99,7 @@ def gradient(
         used: Profile | None = None
         emulated = profile is not None or settings_ or "profile" in netlist.settings or chips > 1 or shots is not None
         if remote is not None or emulated or calibration is not None:
-            lesson = task.lesson(compiled)
+            lesson = task.lesson(compiled, integrator=None if remote is None else method)
             used = None if remote else settings.profile(netlist, profile, changes_of(settings_))
             bench: Bench = remote or EmulatedBench(
                 compiled, used, seed=task.seed, chips=chips, reference=lesson.drive or None

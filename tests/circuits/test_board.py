@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -26,64 +25,9 @@ from devices import (
     VoltageDrive,
 )
 from tests.circuits.netlists import netlists
+from tests.exports.board import by_kinparse, connections, field, graph_connections, parse, read_back, section
 
 BOARD = {"capacitor", "inductor", "resistor", "tank", "saturable"}
-
-
-def parse(text):
-    """Nested lists of an S-expression; strings lose their quotes."""
-    stack = [[]]
-    for token in re.findall(r'"(?:\\.|[^"\\])*"|[()]|[^\s()"]+', text):
-        if token == "(":
-            stack.append([])
-        elif token == ")":
-            done = stack.pop()
-            stack[-1].append(done)
-        else:
-            stack[-1].append(re.sub(r"\\(.)", r"\1", token[1:-1]) if token[0] == '"' else token)
-    assert len(stack) == 1
-    (whole,) = stack[0]
-    return whole
-
-
-def section(tree, name):
-    return [item for item in tree if isinstance(item, list) and item[0] == name]
-
-
-def field(tree, name):
-    ((_, value),) = section(tree, name)
-    return value
-
-
-def read_back(text):
-    """Components by reference, and nodes by reference and pin."""
-    tree = parse(text)
-    assert tree[0] == "export"
-    assert field(tree, "version") == "E"
-    components = {field(c, "ref"): c for c in section(section(tree, "components")[0], "comp")}
-    assert len(components) == len(section(section(tree, "components")[0], "comp"))
-    pins = {}
-    codes = set()
-    for net in section(section(tree, "nets")[0], "net"):
-        codes.add(field(net, "code"))
-        for node in section(net, "node"):
-            assert pins.setdefault((field(node, "ref"), int(field(node, "pin"))), field(net, "name")) == field(
-                net, "name"
-            )
-    assert len(codes) == len(section(section(tree, "nets")[0], "net"))
-    return components, pins
-
-
-def connections(text):
-    """How often which nodes are joined by a part of which element."""
-    components, pins = read_back(text)
-    found = Counter()
-    for reference, component in components.items():
-        if reference.startswith("TP"):
-            continue
-        properties = {field(p, "name"): field(p, "value") for p in section(component, "property")}
-        found[properties["Element"], pins[reference, 1], pins[reference, 2]] += 1
-    return found
 
 
 def demo() -> Netlist:
@@ -101,18 +45,6 @@ def demo() -> Netlist:
     return Netlist('a "quoted" \\ name', parts, drives, Probes(("a",), ("c",)))
 
 
-def graph_connections(net):
-    """The same, from the netlist's graph."""
-    found = Counter()
-    for a, b, data in net.to_graph().edges(data=True):
-        ends = net.terminals_of(data["element"])
-        assert set(ends) == {a, b}
-        found[data["element"].name, *ends] += 2 if data["element"].type == "tank" else 1
-    for drive in net.drives:
-        found[drive.name, *(*net.terminals_of(drive), net.ground)[:2]] += 1
-    return found
-
-
 @pytest.mark.parametrize("net", [demo(), Netlist.load("lc-toy")], ids=lambda n: n.name[:3])
 def test_kicad_connects_what_the_graph_connects(net):
     text = kicad.write(net)
@@ -124,6 +56,13 @@ def test_kicad_connects_what_the_graph_connects(net):
     assert all(":" in field(c, "footprint") for c in components.values())
     assert kicad.write(net) == text
     assert field(section(parse(text), "design")[0], "source") == net.name
+
+
+@pytest.mark.parametrize("net", [demo(), Netlist.load("lc-toy")], ids=lambda n: n.name[:3])
+def test_another_parser_of_kicad_netlists_reads_the_same(net):
+    text = kicad.write(net)
+    components, pins = read_back(text)
+    assert by_kinparse(text) == ({r: field(c, "value") for r, c in components.items()}, pins)
 
 
 @settings(max_examples=30)

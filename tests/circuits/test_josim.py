@@ -29,6 +29,7 @@ from devices import (
     VoltageDrive,
 )
 from tests.circuits.netlists import netlists
+from tests.exports.electrical import readable, wiring
 
 
 def ladder() -> Netlist:
@@ -48,29 +49,6 @@ def ladder() -> Netlist:
         CurrentDrive("u", "c", "a", waveform=Points((0.0, 1e-10, 2e-10), (0.0, 5e-8, 0.0))),
     ]
     return Netlist("a ladder", parts, drives, clock=Clock("1 ps", 400))
-
-
-def readable(text):
-    """The deck as our reader takes it: a run must say that it starts from initial conditions."""
-    return re.sub(r"^(\.tran \S+ \S+)$", r"\1 uic", text, flags=re.MULTILINE)
-
-
-def wiring(net, names=None):
-    """Elements but for their names, tanks as their parts."""
-    found = []
-    for e in net.elements:
-        ends = tuple("0" if n == net.ground else (names or {}).get(n, n) for n in net.terminals_of(e))
-        if e.type == "tank":
-            found += [("capacitor", ends, e.capacitance), ("inductor", ends, e.inductance)]
-        elif e.type != "mutual":
-            found.append((e.type, ends, next(iter(e.values.values()))))
-        else:
-            pair = {
-                (net.by_name[getattr(e, k)].inductance, net.terminals_of(net.by_name[getattr(e, k)])[0])
-                for k in e.references
-            }
-            found.append((e.type, tuple(sorted((v, (names or {}).get(n, n)) for v, n in pair)), e.coefficient))
-    return sorted(map(repr, found))
 
 
 @pytest.mark.parametrize("dialect", [JOSIM, WRSPICE], ids=lambda d: d.name)

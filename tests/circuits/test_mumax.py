@@ -3,8 +3,6 @@
 import itertools
 import math
 import re
-import shutil
-import subprocess
 import tomllib
 from dataclasses import replace
 
@@ -35,55 +33,10 @@ from devices import (
     Vortex,
 )
 from devices.spintronic import GAMMA, MU_0
+from tests.exports.magnetic import gofmt, numbers, ovf, parsed, vector
 
 SPIN = {"magnetisation": 8e5, "volume": 2.5e-23}
 DISC = {"magnetisation": 8e5, "radius": 200e-9, "thickness": 20e-9}
-
-
-def parsed(script):
-    """Settings of a script: by (quantity, region), plain ones by name, and calls with whole-number arguments."""
-    found = {(k.lower(), int(i)): v for k, i, v in re.findall(r"^(\w+)\.SetRegion\((\d+), (.*)\)$", script, re.M)}
-    plain = dict(re.findall(r"^(\w+) = (.*)$", script, re.M))
-    calls = {}
-    for name, arguments in re.findall(r"^(\w+)\((.*)\)$", script, re.M):
-        calls.setdefault(name, []).append(arguments)
-    return found, plain, calls
-
-
-def numbers(text):
-    return [float(x) for x in text.split(",")]
-
-
-def vector(text, t):
-    """Value of a mumax3 vector expression at time t."""
-    names = {"vector": lambda *v: v, "t": t, "sin": math.sin, "max": max}
-    return np.array(eval(text, {"__builtins__": {}}, names))
-
-
-def ovf(text):
-    """Header and vectors of an OVF 2.0 text file, checked as a reader would."""
-    lines = text.splitlines()
-    assert lines[0] == "# OOMMF OVF 2.0"
-    assert lines[1] == "# Segment count: 1"
-    begin, end = lines.index("# Begin: Data Text"), lines.index("# End: Data Text")
-    marks = [line for line in lines if line.startswith(("# Begin", "# End"))]
-    assert marks == [f"# {m}" for m in (
-        "Begin: Segment", "Begin: Header", "End: Header", "Begin: Data Text", "End: Data Text", "End: Segment",
-    )]  # fmt: skip
-    header = dict(line[2:].split(": ", 1) for line in lines[2:begin] if ": " in line and "gin: " not in line)
-    assert header["meshtype"] == "rectangular"
-    assert header["valuedim"] == "3"
-    assert len(header["valueunits"].split()) == len(header["valuelabels"].split()) == 3
-    counts = [int(header[f"{a}nodes"]) for a in "xyz"]
-    for a, n in zip("xyz", counts, strict=True):
-        step, low, high = (float(header[f"{a}{k}"]) for k in ("stepsize", "min", "max"))
-        assert high - low == pytest.approx(n * step)
-        assert float(header[f"{a}base"]) == pytest.approx(low + step / 2)
-    m = np.array([line.split() for line in lines[begin + 1 : end]], float)
-    assert m.shape == (math.prod(counts), 3)
-    length = np.linalg.norm(m, axis=1)
-    assert np.all((np.abs(length - 1) < 1e-8) | (length == 0))  # nine digits
-    return header, m.reshape(*counts[::-1], 3)
 
 
 def energy_of_script(script):
@@ -184,18 +137,11 @@ def test_script_has_the_modes_of_the_model(name):
 
 
 @pytest.mark.parametrize("name", ["spin-chain", "vortex-array"])
-def test_scripts_are_in_the_syntax_of_go(name):
-    """Of which mumax3 reads a subset."""
-    if shutil.which("gofmt") is None:
-        pytest.skip("gofmt is not installed: apt-get install golang-go")
+def test_scripts_with_waveforms_are_in_the_syntax_of_go(name):
     wave = Points((0.0, 1e-9), (0.0, -1.0))
     net = Netlist.load(name)
-    drive = net.drives[0]
-    net = net.replace(drives=[replace(drive, waveform=wave)])
-    body = mumax.write(net)[mumax.SCRIPT]
-    text = f"package p\nfunc f() {{\n{body}}}\n"
-    done = subprocess.run(["gofmt", "-e"], input=text, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    net = net.replace(drives=[replace(net.drives[0], waveform=wave)])
+    gofmt(mumax.write(net)[mumax.SCRIPT])
 
 
 def test_initial_state_is_the_netlists():

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 
 import jax
 import pytest
@@ -19,6 +20,7 @@ from devices import (
     Squid,
     SymmetricVaractor,
 )
+from tests.exports.electrical import openvaf
 
 ELEMENTS = [
     JosephsonJunction("J", "a", "b", 3e-7),
@@ -38,13 +40,7 @@ SCALES = {
 @pytest.fixture
 def compiled(tmp_path):
     """Compiler of Verilog-A text: modules by name."""
-    openvaf = pytest.importorskip("openvaf_py", reason="openvaf-py is not installed: pip install openvaf-py")
-
-    def run(text):
-        (tmp_path / "modules.va").write_text(text, encoding="utf-8")
-        return {m.name: m for m in openvaf.compile_va(str(tmp_path / "modules.va"))}
-
-    return run
+    return partial(openvaf, folder=tmp_path)
 
 
 def evaluated(module, given):

@@ -1,44 +1,14 @@
 """Exported netlists evaluated by sax itself, in a process of its own: resonances and transmission."""
 
-import json
-import subprocess
-import sys
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 
 from circuits import Netlist
 from circuits.formats import sax_yaml, touchstone
 from tests.circuits.photonic_designs import CARRIER, GALLERY, fancy
+from tests.exports.photonic import by_sax
 
 pytestmark = pytest.mark.peers
-
-SCRIPT = """
-import json, sys
-import jax
-jax.config.update("jax_enable_x64", True)
-import numpy as np
-import sax, yaml
-given = json.load(sys.stdin)
-netlist = yaml.safe_load(given["yaml"])
-circuit, _ = sax.circuit(
-    netlist=netlist, models={"straight": sax.models.straight, "coupler_ideal": sax.models.coupler_ideal}
-)
-first, *_, last = netlist["ports"]
-S = sax.sdict(circuit(wl=299792458e6 / np.array(given["frequencies"])))[first, last]
-print(json.dumps([S.real.tolist(), S.imag.tolist()]))
-"""
-
-
-def by_sax(text, frequencies):
-    if find_spec("sax") is None:
-        pytest.skip("sax is not installed: make test-peers")
-    given = json.dumps({"yaml": text, "frequencies": frequencies.tolist()})
-    done = subprocess.run([sys.executable, "-c", SCRIPT], input=given, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    real, imaginary = json.loads(done.stdout)
-    return np.array(real) + 1j * np.array(imaginary)
 
 
 @pytest.mark.parametrize("name", GALLERY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +21,7 @@ from devices import (
     VoltageDrive,
 )
 from rhel_hw import Yoshida4, simulate_design
+from rhel_hw.ngspice_run import run_deck
 
 NODES = [f"n{i}" for i in range(6)]
 
@@ -58,18 +58,6 @@ def saturable_ring() -> Netlist:
     return Netlist("saturable", parts, drives=[drive])
 
 
-def read_raw(path) -> dict[str, np.ndarray]:
-    """Columns of an ngspice binary raw file by lower-case name."""
-    data = path.read_bytes()
-    head, body = data.split(b"Binary:\n", 1)
-    lines = head.decode().splitlines()
-    count = int(next(x for x in lines if x.startswith("No. Variables")).split(":")[1])
-    start = next(i for i, x in enumerate(lines) if x.startswith("Variables:"))
-    names = [line.split()[1].lower() for line in lines[start + 1 : start + 1 + count]]
-    table = np.frombuffer(body, np.float64).reshape(-1, count)
-    return dict(zip(names, table.T, strict=True))
-
-
 def voltages(netlist: Netlist, momenta: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Node voltages C⁻¹q from the capacitance matrix, assembled here from the netlist alone."""
     nodes = list(momenta)
@@ -82,7 +70,7 @@ def voltages(netlist: Netlist, momenta: dict[str, np.ndarray]) -> dict[str, np.n
 
 
 @pytest.mark.parametrize("build", [lc_ladder, josephson_ladder, saturable_ring])
-def test_waveforms_equal_ngspice(build, ngspice, tmp_path):
+def test_waveforms_equal_ngspice(build, ngspice):
     netlist = build()
     # Held inputs and the source's slope are of second order in the step: a tenth of the automatic one leaves 3e-4.
     design = netlist.compile(step=netlist.compile().step_s / 10, steps=6000)
@@ -93,12 +81,7 @@ def test_waveforms_equal_ngspice(build, ngspice, tmp_path):
         f"{body}.options method=trap reltol=1e-6 abstol=1e-18 vntol=1e-15 chgtol=1e-22 trtol=1\n"
         f".tran {design.step_s:.6e} {stop:.9e} 0 {cap:.6e} uic\n.end\n"
     )
-    (tmp_path / "deck.cir").write_text(deck)
-    done = subprocess.run(
-        [ngspice, "-b", "-r", "out.raw", "deck.cir"], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert (tmp_path / "out.raw").exists(), done.stdout + done.stderr
-    theirs = read_raw(tmp_path / "out.raw")
+    theirs = run_deck(deck, timeout_s=120)
     ours = voltages(netlist, run.momenta_si())
     scale = max(np.max(np.abs(v)) for v in ours.values())
     assert scale > 0

@@ -1,5 +1,6 @@
 """ngspice behind the interface of a bench: closed forms, the emulator as a peer, retraced echoes, and learning."""
 
+import json
 import os
 import stat
 import tempfile
@@ -10,30 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuits import DesignError, Initial, Netlist
+from circuits import DesignError, Netlist
 from circuits.formats.spice_style import Accuracy
 from circuits.generators import ladder
 from circuits.state import sample_drives
 from devices import (
-    FLUX_QUANTUM,
     ArgumentError,
     Capacitor,
-    CurrentDrive,
     Inductor,
-    JosephsonJunction,
-    MutualInductance,
     Resistor,
-    SaturableInductor,
-    Sine,
-    Squid,
-    SymmetricVaractor,
-    Tank,
-    VoltageDrive,
 )
 from rhel_hw import EchoLearner, EmulatedBench, OnBench, Reprepare, Shot, Teacher, Training
 from rhel_hw.compare import compare_on_bench
+from rhel_hw.integrators import Yoshida6
 from rhel_hw.ngspice import NgspiceBench
 from rhel_hw.ngspice_run import NgspiceError
+from tests.circuits.electrical import every_element, tanks
 from tests.systems import quick_or_slow
 
 pytestmark = pytest.mark.usefixtures("ngspice", "quick_compiler")
@@ -49,10 +42,9 @@ def misses(ours, theirs, kind, *, sign=1, backwards=False):
 
 
 def tank(points, radians=4):
-    """One oscillator at rest with a target, its capacitance, and its ω; so many radians in all."""
-    C, L = 1e-9, 25e-6
-    omega = 1 / np.sqrt(L * C)
-    net = Netlist("one", [Capacitor("C", "a", "gnd", C), Inductor("L", "a", "gnd", L)], targets=["a"])
+    """One oscillator at rest with a target at n0, its capacitance, and its ω; so many radians in all."""
+    net = tanks(1).replace(targets=["n0"])
+    C, omega = net.by_name["C0"].capacitance, 1 / np.sqrt(net.by_name["C0"].capacitance * net.by_name["L0"].inductance)
     return net.compile(step=radians / omega / points, steps=points), C, omega
 
 
@@ -68,21 +60,21 @@ def test_nudges_are_impulses_to_second_order_in_the_step():
         nudge = 1e-12 / points * np.cos(0.8 * omega * instants)
         bench = NgspiceBench(design, accuracy=Accuracy(cap=0.01, truncation=1e6))
         bench.run(Shot(points, hold=True))
-        found = bench.run(Shot(points, {}, {"a": nudge}, echo=True))
+        found = bench.run(Shot(points, {}, {"n0": nudge}, echo=True))
 
         def sum_of(wave, times, before, nudge=nudge, instants=instants, omega=omega):
             since = omega * (times[:, None] - instants)
             return np.sum(np.where(before, wave(since) * nudge, 0), axis=1)
 
         grid = np.arange(points + 1)[:, None]
-        charge = sum_of(np.cos, found.times_s["momentum.a"], grid > np.arange(points))
-        flux = sum_of(np.sin, found.times_s["position.a"], grid[:-1] >= np.arange(points)) / (C * omega)
-        assert found["momentum.a"][0, 0, 0] == 0  # before the first nudge
+        charge = sum_of(np.cos, found.times_s["momentum.n0"], grid > np.arange(points))
+        flux = sum_of(np.sin, found.times_s["position.n0"], grid[:-1] >= np.arange(points)) / (C * omega)
+        assert found["momentum.n0"][0, 0, 0] == 0  # before the first nudge
         scales = np.max(np.abs(charge)), np.max(np.abs(flux))
         errors.append(
             max(
-                np.max(np.abs(found["momentum.a"][:, 0, 0] - charge)) / scales[0],
-                np.max(np.abs(found["position.a"][:, 0, 0] - flux)) / scales[1],
+                np.max(np.abs(found["momentum.n0"][:, 0, 0] - charge)) / scales[0],
+                np.max(np.abs(found["position.n0"][:, 0, 0] - flux)) / scales[1],
             )
         )
     slope = np.polyfit(np.log([50, 100, 200]), np.log(errors), 1)[0]
@@ -97,13 +89,13 @@ def test_the_first_nudge_and_the_start_are_exact():
     kick[0] = 2e-12
     flux, charge = 3e-8, -1e-12
     bench = NgspiceBench(design, accuracy=Accuracy(cap=0.01, truncation=1e6))
-    found = bench.run(Shot(200, {}, {"a": kick}, start=({"a": flux}, {"a": charge})))
-    times = found.times_s["target.a"]
+    found = bench.run(Shot(200, {}, {"n0": kick}, start=({"n0": flux}, {"n0": charge})))
+    times = found.times_s["target.n0"]
     angle, after = omega * times, charge + kick[0]
     expected = flux * np.cos(angle) + after / (C * omega) * np.sin(angle)
     # 40 rad of phase, late by 1e-4/12 of it
-    assert np.max(np.abs(found["target.a"][:, 0, 0] - expected)) < 1e-3 * np.max(np.abs(expected))
-    assert found["momentum.a"][0, 0, 0] == pytest.approx(charge, rel=1e-12)
+    assert np.max(np.abs(found["target.n0"][:, 0, 0] - expected)) < 1e-3 * np.max(np.abs(expected))
+    assert found["momentum.n0"][0, 0, 0] == pytest.approx(charge, rel=1e-12)
 
 
 def test_loss_is_that_of_the_resistor():
@@ -118,39 +110,10 @@ def test_loss_is_that_of_the_resistor():
 # The emulator as a peer ---------------------------------------------------------------------------------------------
 
 
-def everything():
-    """Every element and drive that a deck can express, all of them excited."""
-    parts = [Capacitor(f"C{i}", f"n{i}", "gnd", f"{1 + 0.2 * i:.1f} pF") for i in range(4)]
-    parts += [
-        Capacitor("C01", "n0", "n1", "0.3 pF"),
-        JosephsonJunction("J", "n0", "n1", "200 nA"),
-        Squid("S", "n1", "gnd", "300 nA", 0.2 * FLUX_QUANTUM, 0.1),
-        SaturableInductor("N", "n2", "n1", "2 nH", "1 uA", 1e-16),
-        Inductor("L0", "n0", "gnd", "1 nH"),
-        Inductor("L2", "n2", "n3", "2 nH"),
-        Inductor("F", "n3", "gnd", "1 nH", 1e-16),
-        Inductor("L3", "n3", "gnd", "2 nH"),
-        MutualInductance("K", "L0", "L2", 0.3),
-        MutualInductance("K2", "L3", "L2", -0.2),
-        SymmetricVaractor("V", "n4", "1 pF", "10 aC"),
-        Tank("T", "n5", "n3", "0.5 pF", "2 nH"),
-        Inductor("L4", "n4", "n2", "1 nH"),
-        Inductor("L5", "n5", "gnd", "3 nH"),
-        Capacitor("Cs", "s", "n0", "0.2 pF"),
-        Inductor("Ls", "s", "n2", "4 nH"),
-    ]
-    drives = [
-        CurrentDrive("u", "n1", "n3", waveform=Sine("20 nA", "3 GHz")),
-        VoltageDrive("vs", "s", waveform=Sine("0.5 uV", "4 GHz", offset="0.1 uV")),
-    ]
-    start = Initial(velocities={"n0": 2e-7, "n4": -1e-6})
-    return Netlist("everything", parts, drives, targets=["n3", "n4"], initial=start)
-
-
 @pytest.mark.slow
 def test_every_element_moves_as_the_emulator_says_in_both_passes():
     """Nudged echo included. A quarter of the automatic step leaves both about 1e-3 of second order."""
-    design = everything().compile(step="0.9 ps", steps=400)
+    design = every_element().compile(step="0.9 ps", steps=400)
     waves = sample_drives(design)
     slow = np.sin(np.linspace(0, 14, 400))
     nudge = {"n3": 1e-20 * slow, "n4": -2e-20 * slow[::-1]}
@@ -195,6 +158,26 @@ def test_the_gradient_is_that_of_backpropagation(name):
     assert found.cosines[0] > 0.999
     assert found.norm_ratios[0] == pytest.approx(1, abs=0.1)
     assert found.passes == 3
+
+
+@pytest.mark.parametrize("name", quick_or_slow(("lc-toy", "josephson-ladder"), ("lc-toy",)))
+def test_the_gradient_of_a_whole_run_is_that_of_continuous_time(name):
+    """A teacher and a reference of sixth order are the circuit's own flow; by leapfrog lc-toy's cosine is 0.983.
+
+    What is left is of the sources, (ωδ)²/12, and of the cap of ngspice's steps: 1e-5.
+    """
+    design, task = Netlist.load(name).compile(), Teacher()
+    problem, lesson = task.problem(design, integrator=Yoshida6()), task.lesson(design, integrator=Yoshida6())
+    found = compare_on_bench(design, problem, lesson, NgspiceBench(design), EchoLearner(epsilon=1.0))
+    assert found.cosines[0] > 0.9999
+    assert found.norm_ratios[0] == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.slow
+def test_the_command_line_takes_that_teacher(call):
+    found = json.loads(call("gradient", "lc-toy", "--bench", "ngspice", "--methods", "rhel", "--json"))
+    assert found["integrator"] == "yoshida6"
+    assert found["bench"]["cosines"][0] > 0.9999
 
 
 @pytest.mark.speed
@@ -268,11 +251,11 @@ def test_runs_of_a_shot_are_runs_of_their_own():
     bench = NgspiceBench(design)
     nudge = np.zeros((40, 3))
     nudge[0] = 1e-12, 0, -1e-12
-    found = bench.run(Shot(40, {}, {"a": nudge}, channels=("target.a",)))
-    assert list(found.samples) == ["target.a"]
-    assert found["target.a"].shape == (40, 3, 1)
-    assert np.allclose(found["target.a"][:, 0], -found["target.a"][:, 2])
-    assert not np.any(found["target.a"][:, 1])
+    found = bench.run(Shot(40, {}, {"n0": nudge}, channels=("target.n0",)))
+    assert list(found.samples) == ["target.n0"]
+    assert found["target.n0"].shape == (40, 3, 1)
+    assert np.allclose(found["target.n0"][:, 0], -found["target.n0"][:, 2])
+    assert not np.any(found["target.n0"][:, 1])
     assert bench.describe().passes == 3
     assert bench.describe().seconds == pytest.approx(3 * 40 * design.step_s)
 
@@ -337,13 +320,13 @@ def test_shots_that_do_not_fit_are_refused():
         (Shot(20, {"u": np.zeros(20)}), "must name what there is"),
         (Shot(20, echo=True), "must follow a pass that was held"),
         (Shot(20, start=({"b": 0.0}, {})), "must name what there is"),
-        (Shot(20, {}, {"a": np.zeros((20, 1, 2))}), "1 chip"),
+        (Shot(20, {}, {"n0": np.zeros((20, 1, 2))}), "1 chip"),
     ):
         with pytest.raises(ArgumentError, match=words):
             bench.run(shot)
-    bench.run(Shot(20, {}, {"a": np.zeros((20, 2))}, hold=True))
+    bench.run(Shot(20, {}, {"n0": np.zeros((20, 2))}, hold=True))
     with pytest.raises(ArgumentError, match="multiple of the 2 runs"):
-        bench.run(Shot(20, {}, {"a": np.zeros((20, 3))}, echo=True))
+        bench.run(Shot(20, {}, {"n0": np.zeros((20, 3))}, echo=True))
     with pytest.raises(ArgumentError, match="cannot be trimmed"):
-        bench.run(Shot(20, echo=True, trim={"a": (0.0, 1.0)}))
-    assert jnp.isfinite(bench.run(Shot(20, echo=True))["target.a"]).all()
+        bench.run(Shot(20, echo=True, trim={"n0": (0.0, 1.0)}))
+    assert jnp.isfinite(bench.run(Shot(20, echo=True))["target.n0"]).all()

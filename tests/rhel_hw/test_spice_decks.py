@@ -1,12 +1,14 @@
 """Decks for hand-over, run by ngspice: waveforms to 0.5 % of full scale, echoes that return, peaks, drawn values."""
 
 import re
-import subprocess
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from circuits import DesignError, Initial, Netlist
+from circuits.eseries import snapped
 from circuits.formats.spice_decks import echo_deck, flux_node, forward_deck, with_values
 from circuits.formats.spice_state import Plates, State, coil_currents
 from circuits.formats.spice_style import Sources, Style
@@ -25,19 +27,15 @@ from devices import (
 from rhel_hw import simulate_design
 from rhel_hw.integrators import Yoshida6
 from rhel_hw.ngspice_run import run_deck
+from tests.circuits.electrical import every_element, tanks
+from tests.exports.electrical import ended, peaks
 from tests.systems import quick_or_slow
 
 pytestmark = pytest.mark.usefixtures("quick_compiler")
 
 READ = Style(measures=False)
-NODES = ("lc-toy", "josephson-ladder")
-
-
-def ended(design, read):
-    """State at the end of a deck's run."""
-    writer, nodes = Writer(design.netlist), Plates.of(design.netlist).nodes
-    fluxes = {n: float(read[f"v({flux_node(writer, n)})".lower()][-1]) for n in nodes}
-    return State(fluxes, {n: float(read[f"v({writer.nodes[n]})".lower()][-1]) for n in nodes})
+DESIGNS = ("lc-toy", "josephson-ladder")
+CASES = [(name, series) for name in DESIGNS for series in (None, "E24", "E96")]
 
 
 def distance(design, ours, theirs):
@@ -48,22 +46,20 @@ def distance(design, ours, theirs):
     return [np.max(np.abs(a - b)) for a, b in (fluxes, charges)]
 
 
-def peaks(ngspice, deck, folder):
-    """What the deck measures, by name."""
-    (folder / "deck.cir").write_text(deck)
-    done = subprocess.run([ngspice, "-b", "deck.cir"], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "error" not in (done.stdout + done.stderr).lower()
-    return {name: float(value) for name, value in re.findall(r"^(\w+)\s*=\s*(\S+) at=", done.stdout, re.MULTILINE)}
-
-
 # What ngspice makes of them -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", quick_or_slow(NODES, ("lc-toy",)))
-def test_waveforms_are_the_emulators_and_the_echo_returns(name, ngspice):
-    """Whole runs of the gallery. The emulator's own error is left out by an integrator of sixth order."""
-    design = Netlist.load(name).compile()
+@pytest.mark.parametrize("case", quick_or_slow(CASES, (("lc-toy", None), ("lc-toy", "E24"))), ids=str)
+def test_waveforms_are_the_emulators_and_the_echo_returns(case, ngspice):
+    """Whole runs of the gallery, as designed and with bought parts at preferred values.
+
+    The emulator's own error is left out by an integrator of sixth order.
+    """
+    name, series = case
+    netlist = Netlist.load(name)
+    moved = snapped(netlist, series) if series else netlist
+    assert (moved == netlist) == (series is None)
+    design = moved.compile()
     run = simulate_design(design, integrator=Yoshida6())
     read = run_deck(forward_deck(design, style=READ))
     writer, plates = Writer(design.netlist), Plates.of(design.netlist)
@@ -118,7 +114,7 @@ def test_peaks_are_measured(ngspice, tmp_path):
     ]
     start = Initial(velocities={"a": 2e-3, "b": 1e-7})
     design = Netlist("one", parts, initial=start).compile(steps=100, step="1 ps")
-    found = peaks(ngspice, forward_deck(design), tmp_path)
+    found = peaks(forward_deck(design), tmp_path)
     assert found["v_c_max"] == pytest.approx(2e-3, rel=1e-3)
     assert found["v_xj_max"] == pytest.approx(-found["v_c2_min"], rel=1e-6)
     assert found["i_l_max"] == pytest.approx(2e-3 * 1e-10 / 25e-6, rel=1e-2)  # v₀t/L, of so short a run
@@ -133,26 +129,24 @@ def test_peaks_are_measured(ngspice, tmp_path):
 # Tolerances ---------------------------------------------------------------------------------------------------------
 
 
-def tanks(count, tolerance):
+def started(count, tolerance):
     """Oscillators apart from each other, of capacitances with a tolerance, started at 1 V."""
-    parts = [Capacitor(f"C{i}", f"n{i}", "gnd", 1e-9, tolerance=tolerance) for i in range(count)]
-    parts += [Inductor(f"L{i}", f"n{i}", "gnd", 25e-6) for i in range(count)]
     start = Initial(velocities={f"n{i}": 1.0 for i in range(count)})
-    return Netlist("tanks", parts, initial=start).compile(steps=40)
+    return tanks(count, tolerance=tolerance).replace(initial=start).compile(steps=40)
 
 
 def test_values_are_nominal_until_monte_carlo_is_on(ngspice, tmp_path):
     """C = L·(peak current)² / (1 V)². Of 100 values mean and deviation are known to 0.5 % and 7 %."""
-    design = tanks(100, 0.05)
+    design = started(100, 0.05)
     deck = forward_deck(design)
-    nominal = peaks(ngspice, deck, tmp_path)
-    assert nominal == peaks(ngspice, forward_deck(tanks(100, ())), tmp_path)
+    nominal = peaks(deck, tmp_path)
+    assert nominal == peaks(forward_deck(started(100, ())), tmp_path)
     drawn = deck.replace(".param montecarlo=0", ".param montecarlo=1").replace(" trtol=", " seed=3 trtol=")
-    found = peaks(ngspice, drawn, tmp_path)
+    found = peaks(drawn, tmp_path)
     values = np.array([25e-6 * found[f"i_l{i}_max"] ** 2 for i in range(100)])
     assert np.mean(values) == pytest.approx(1e-9, rel=0.015)
     assert np.std(values) == pytest.approx(0.05e-9, rel=0.2)
-    assert found == peaks(ngspice, drawn, tmp_path)  # a seed repeats the draw
+    assert found == peaks(drawn, tmp_path)  # a seed repeats the draw
 
 
 # What they start from -----------------------------------------------------------------------------------------------
@@ -208,6 +202,25 @@ def test_every_store_of_energy_has_an_initial_condition():
     assert all(re.search("IC=|flux0=", card) for card in cards)
     assert "C1 n1 0 5e-13 IC=-1e-06" in deck
     assert "critical_current=3e-07 flux0=1e-16" in deck
+
+
+def test_what_is_ngspices_own_is_noted():
+    """Functions, device currents and commands of a deck with everything in it: LTspice's, or on the page about them."""
+    parts = [replace(e, tolerance=0.01) for e in every_element().elements]
+    design = every_element(elements=tuple(parts)).compile(steps=5)
+    deck = forward_deck(design, nudges={"n3": np.ones(5)})
+    lines = [line for line in deck.splitlines()[1:] if not line.startswith("*")]
+    functions = {f.lower() for line in lines for f in re.findall(r"([A-Za-z]\w*)\(", line)}
+    both = {"v", "i", "pwl", "sin", "tanh", "sinh", "asinh", "sqrt"}
+    assert functions - both == {"agauss", "par"}
+    commands = {line.split()[0] for line in lines if line[0] == "."}
+    assert commands <= {".param", ".ic", ".options", ".tran", ".save", ".meas", ".subckt", ".ends", ".end"}
+    options = next(line for line in lines if line.startswith(".options"))
+    assert re.findall(r"(\w+)=", options) == ["method", "reltol", "abstol", "vntol", "trtol"]
+    assert {line[0].upper() for line in lines} <= set("CLKXGBIV.+")
+    own = ("agauss(0,s,1)", "par('v(a)-v(b)')", "@C1[i]", "Rser=0")
+    page = (Path(__file__).parents[2] / "docs" / "spice.md").read_text(encoding="utf-8")
+    assert all(word in page and word in deck for word in own)
 
 
 @pytest.mark.parametrize(

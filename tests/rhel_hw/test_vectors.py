@@ -1,8 +1,7 @@
 """Fixed-point vectors: the Verilog does what the emulated bench does, bit by bit, there and back."""
 
-import shutil
-import subprocess
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -27,26 +26,13 @@ from devices import (
 from rhel_hw import Profile, band_limited, simulate_design
 from rhel_hw.arithmetic import format_named
 from rhel_hw.vectors import Step, vectors
+from tests.exports.electrical import simulated
 
 
 @pytest.fixture
 def run(tmp_path):
     """Simulate the files of a hand-over; gives what the test bench printed."""
-    if shutil.which("iverilog") is None:
-        pytest.skip("iverilog is not installed: apt-get install iverilog")
-
-    def simulate(files):
-        for name, text in files.items():
-            (tmp_path / name).write_text(text)
-        command = ["iverilog", "-g2005", "-Wall", "-o", "test", "rhel_step.v", "rhel_step_test.v"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
-        assert not done.stderr
-        done = subprocess.run(["vvp", "test"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return simulate
+    return partial(simulated, folder=tmp_path)
 
 
 def ladder() -> Netlist:
