@@ -56,7 +56,7 @@ def main() -> None:
         if "--json" in arguments and arguments[0] != "check":  # which has printed its findings
             print_json({"error": str(problem)})
         print(f"rhel-hw: {problem}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(problem.exit_code)
 
 
 @app.callback()

@@ -22,6 +22,7 @@ from rhel_hw.cli.common import (
     changes_of,
     integrator_named,
     netlist_and_bench,
+    on_file,
     precision_named,
     print_json,
     progress,
@@ -103,7 +104,9 @@ def gradient(
             if calibration is not None:
                 bench = put_right(bench, calibration, netlist, task, None if remote else (task.seed, range(chips)))
             chosen = settings.bench_learning(netlist, bench.describe(), own)
-            on_bench = compare_on_bench(compiled, problem, lesson, bench, chosen)
+            on_bench = compare_on_bench(
+                compiled, problem, lesson, bench, chosen, twice=address is None or not on_file(address)
+            )
     if as_json:
         print_json(
             {
