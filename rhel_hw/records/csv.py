@@ -59,21 +59,20 @@ def write(path: Path, columns: Mapping[str, Column]) -> Path:
 
 def _numbers(path: Path, lines: Sequence[str], first: int, separator: str, width: int) -> Floats:
     """(rows, columns)."""
+    if not any(line.strip() for line in lines):
+        raise ArgumentError(f"Argument `{path}` must have numbers below its heading, but has none")
     try:
-        found = np.loadtxt(
-            StringIO("\n".join(lines)), delimiter=separator, comments=None, ndmin=2, usecols=range(width)
-        )
-        if len(found):
-            return found
+        return np.loadtxt(StringIO("\n".join(lines)), delimiter=separator, comments=None, ndmin=2, usecols=range(width))
     except ValueError:
-        pass
-    for number, line in enumerate(lines, first):
-        cells = line.split(separator)
-        bad = next((c for c in cells[:width] if not _is_number(c)), None)
-        if line.strip() and (bad is not None or len(cells) < width):
-            why = f"{bad.strip()!r} is none" if bad is not None else f"there are {len(cells)}"
-            raise ArgumentError(f"Argument `{path}` must have {width} numbers in line {number}, but {why}") from None
-    raise ArgumentError(f"Argument `{path}` must have numbers below its heading, but has none")
+        for number, line in enumerate(lines, first):
+            cells = line.split(separator)
+            bad = next((c for c in cells[:width] if not _is_number(c)), None)
+            if line.strip() and (bad is not None or len(cells) < width):
+                why = f"{bad.strip()!r} is none" if bad is not None else f"there are {len(cells)}"
+                raise ArgumentError(
+                    f"Argument `{path}` must have {width} numbers in line {number}, but {why}"
+                ) from None
+        raise
 
 
 def _is_number(text: str) -> bool:

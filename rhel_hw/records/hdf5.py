@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -52,10 +51,10 @@ def write(path: Path, columns: Mapping[str, Column]) -> Path:
 
 
 def _h5py(path: Path) -> Any:
-    if find_spec("h5py") is None:
+    try:
+        import h5py
+    except ImportError:
         raise ArgumentError(
-            f"Argument `{path}` must be opened by h5py, but that cannot be found: pip install 'rhel-hw[netcdf]'"
-        )
-    import h5py
-
+            f"Argument `{path}` must be opened by h5py, but that cannot be imported: pip install 'rhel-hw[netcdf]'"
+        ) from None
     return h5py

@@ -137,7 +137,7 @@ class Sheet:
         return [
             *lines,
             "Put what is measured of each run at measured-RUN.csv (or .h5): `time`, 0 at 0 s of what is played, and",
-            "the channels below. The folder's lab.toml says how columns are named, in what unit, and when passes begin.",
+            "the channels below. The folder's lab.toml says how columns are named, in what unit, when passes begin.",
         ]
 
     # Reading ---------------------------------------------------------------------------------------------------------

@@ -187,10 +187,9 @@ def _wire(given: Any, where: str) -> Wire:
     name, unit = heading(table["column"])
     if unit is not None and table.get("unit", unit) != unit:
         raise ArgumentError(f"Argument `{where}` must state one unit, but states `{unit}` and `{table['unit']}`")
-    for key in ("unit", "scale", "full_scale"):
-        text = table.get(key)
+    for key in sorted({"unit", "scale", "full_scale"} & set(table)):
         try:
-            parse(f"1 {text}" if key == "unit" else text if text is not None else 0)
+            parse(f"1 {table[key]}" if key == "unit" else table[key])
         except UnitError as problem:
             raise ArgumentError(f"Argument `{where}.{key}` is refused: {problem}") from None
     return Wire(**{**table, "column": name, "unit": unit if unit is not None else table.get("unit")})

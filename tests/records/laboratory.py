@@ -10,7 +10,7 @@ import numpy as np
 
 from circuits.netlist import Target
 from rhel_hw import EmulatedBench, Shot
-from rhel_hw.records import csv, hdf5
+from rhel_hw.records import csv
 from rhel_hw.records.columns import Column
 
 FINE, SAMPLES = 24, 8
