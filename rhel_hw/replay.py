@@ -103,26 +103,13 @@ class Recording:
                 document = json.loads(str(file["document"]))
                 arrays = {name: file[name] for name in file.files if name != "document"}
             version = document.get("version")
+            if version == VERSION:
+                return _read(document, arrays)
         except Exception as problem:  # NumPy raises many kinds for files that are none of its own
             raise ArgumentError(
                 f"Argument `path` must be a recorded bench, but {path} cannot be read ({type(problem).__name__})"
             ) from None
-        if version != VERSION:
-            raise ArgumentError(f"Argument `path` must be of version {VERSION}, but is {version!r}")
-        found: list[dict[str, dict[str, Any]]] = [
-            {what: {} for what in (*SAMPLES, *WAVEFORMS, "parameters", "trim")} for _ in document["answers"]
-        ]
-        for name, value in arrays.items():
-            number, what, key = name.split("/", 2)
-            found[int(number)][what][key] = value
-        answers = []
-        for entry, parts in zip(document["answers"], found, strict=True):
-            told = entry["shot"] | {what: parts[what] for what in WAVEFORMS}
-            start = None if told["start"] is None else tuple(told["start"])
-            shot = Shot(**{**told, "start": start, "trim": {k: tuple(pair) for k, pair in parts["trim"].items()}})
-            record = Record(parts["times_s"], parts["samples"], entry["units"], parts["saturated"])
-            answers.append(Answer(shot, parts["parameters"], record, entry["passes"], entry["seconds"]))
-        return Recording(Description.of(document["description"]), answers)
+        raise ArgumentError(f"Argument `path` must be of version {VERSION}, but is {version!r}: record it again")
 
 
 class RecordingBench:
@@ -191,6 +178,24 @@ class ReplayBench:
 
     def _apart(self, answer: Answer, shot: Shot) -> str | None:
         return difference(shot, self._programmed, answer.shot, answer.parameters)
+
+
+def _read(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recording:
+    """The recording that `save` wrote."""
+    found: list[dict[str, dict[str, Any]]] = [
+        {what: {} for what in (*SAMPLES, *WAVEFORMS, "parameters", "trim")} for _ in document["answers"]
+    ]
+    for name, value in arrays.items():
+        number, what, key = name.split("/", 2)
+        found[int(number)][what][key] = value
+    answers = []
+    for entry, parts in zip(document["answers"], found, strict=True):
+        told = entry["shot"] | {what: parts[what] for what in WAVEFORMS}
+        start = None if told["start"] is None else tuple(told["start"])
+        shot = Shot(**{**told, "start": start, "trim": {k: tuple(pair) for k, pair in parts["trim"].items()}})
+        record = Record(parts["times_s"], parts["samples"], entry["units"], parts["saturated"])
+        answers.append(Answer(shot, parts["parameters"], record, entry["passes"], entry["seconds"]))
+    return Recording(Description.of(document["description"]), answers)
 
 
 def _plain(shot: Shot) -> list[dict[str, Any]] | None:

@@ -139,9 +139,14 @@ def netlist_and_bench(design: str | None, address: str | None, **emulated: objec
         if netlist is None:
             raise ArgumentError(f"Argument `DESIGN` must be given with --bench {address}, which has none of its own")
         return netlist, _local(netlist, address)
-    from rhel_hw.instrument.remote import RemoteBench
+    from rhel_hw.instrument.remote import InstrumentError, RemoteBench
 
-    bench = RemoteBench(address)
+    try:
+        bench = RemoteBench(address)
+    except InstrumentError as problem:
+        if "::" in address:
+            raise
+        raise InstrumentError(f"{problem}; a folder that is not there yet is written {address}/") from None
     return netlist or bench.netlist, bench
 
 

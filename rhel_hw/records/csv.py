@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from csv import reader
 from io import StringIO
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def read(path: Path, skip: int = 0) -> Table:
     if first is None:
         raise ArgumentError(f"Argument `{path}` must have a heading and numbers, but has nothing after line {skip}")
     separator = max(SEPARATORS, key=lines[first].count)
-    cells = [cell.strip().strip('"') for cell in lines[first].rstrip(separator + " ").split(separator)]
+    (cells,) = reader([lines[first].rstrip(separator + " ")], delimiter=separator, skipinitialspace=True)
     found = [heading(cell) for cell in cells]
     names = [name for name, _ in found]
     if any(_is_number(cell) for cell in cells):

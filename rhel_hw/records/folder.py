@@ -16,7 +16,7 @@ import numpy as np
 
 from circuits import Design
 from devices import ArgumentError, nearest
-from rhel_hw.bench import Description, Record, Shot, refuse_unable, refuse_unknown
+from rhel_hw.bench import Description, Record, Shot, programmable, runs_of
 from rhel_hw.emulated import EmulatedBench
 from rhel_hw.files import folder, write_text
 from rhel_hw.profile import Profile
@@ -85,9 +85,10 @@ class FolderBench:
         self._design, self._stage = design, Stage(told, design.netlist)
         self._measured: Mapping[str, Any] = lab.get("measured", {})
         Wiring.of(self._measured, told, str(self._path / LAB))  # refused before anything is played
-        self._sheets = {
-            place.parent: Sheet.read(place.parent, self._stage) for place in sorted(self._path.glob(f"*/{SHEET}"))
-        }
+        places = sorted((file.parent for file in self._path.glob(f"*/{SHEET}")), key=lambda p: (_number(p), p.name))
+        self._sheets = {place: Sheet.read(place, self._stage) for place in places}
+        for place, sheet in self._sheets.items():
+            Wiring.of(sheet.measured, told, str(place / SHEET))
         self._programmed: dict[str, float] = {}
         self._held: Shot | None = None
         self._passes, self._seconds = 0, 0.0
@@ -100,12 +101,7 @@ class FolderBench:
 
     def program(self, parameters: Mapping[str, Any]) -> None:
         """Set parameters by name, in SI: they are on the sheets of passes that follow."""
-        refuse_unknown("parameters", parameters, self._stage.bench.parameters)
-        for name, given in parameters.items():
-            value = np.asarray(given)
-            if value.dtype.kind not in "fiu" or value.size != 1:
-                raise ArgumentError(f"Argument `parameters` must be numbers in SI, one each, but `{name}` is {given!r}")
-            self._programmed[name] = float(value.reshape(()))
+        self._programmed |= programmable(parameters, self._stage.bench.parameters)
 
     def run(self, shot: Shot) -> Record:
         """What was measured of a pass, or `AwaitedError` with what to play."""
@@ -156,29 +152,18 @@ class FolderBench:
 
     def _asked(self, shot: Shot) -> Sheet:
         """The sheet of a shot, all of whose runs have their own waveforms."""
-        bench = self._stage.bench
-        refuse_unknown("drive", shot.drive, bench.drives)
-        refuse_unknown("nudge", shot.nudge, bench.nudges)
-        refuse_unknown("channels", dict.fromkeys(shot.channels or ()), bench.channels)
-        refuse_unable(shot, bench)
-        held = self._held if shot.echo else None
-        if shot.echo and held is None:
-            raise ArgumentError("Argument `echo` must follow a pass that was held: run one with hold=True first")
-        runs = max(shot.runs, 1 if held is None else held.runs)
-        if held is not None and runs % held.runs:
-            raise ArgumentError(
-                f"Argument `echo` must have a multiple of the {held.runs} runs that are held, but has {runs}"
-            )
+        bench, held = self._stage.bench, self._held if shot.echo else None
+        runs = runs_of(shot, bench, None if held is None else held.runs)
         channels = tuple(bench.channels if shot.channels is None else shot.channels)
         asked = _spread(replace(shot, channels=channels), runs)
         return Sheet(asked, dict(self._programmed), None if held is None else _spread(held, runs))
 
     def _write(self, sheet: Sheet) -> Path:
-        folder(self._path)
+        folder(self._path, "--bench")
         if not (self._path / LAB).exists():
             write_text(self._path / LAB, TEMPLATE + "\n".join(_examples(self._stage.bench)) + "\n")
-        number = 1 + max((int(n) for n in (p.name.partition("-")[0] for p in self._sheets) if n.isdecimal()), default=0)
-        place = folder(self._path / f"{number:03d}-{'echo' if sheet.shot.echo else 'free'}")
+        number = 1 + max(map(_number, self._sheets), default=0)
+        place = folder(self._path / f"{number:03d}-{'echo' if sheet.shot.echo else 'free'}", "--bench")
         sheet.write(place, self._stage)
         self._sheets[place] = Sheet.read(place, self._stage)
         return place
@@ -188,6 +173,12 @@ def _examples(bench: Description) -> Iterator[str]:
     """One line for every unit that channels have."""
     for unit, channel in {c.unit: c for c in bench.channels.values()}.items():
         yield f'# "{channel.name}" = ' + EXAMPLES.get(unit, f'"CH1 [{unit or 1}]"')
+
+
+def _number(place: Path) -> int:
+    """By which passes are counted; 0 of one that somebody named."""
+    number = place.name.partition("-")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def _measured(place: Path, run: int) -> Path | None:

@@ -120,8 +120,8 @@ class Sheet:
 
     def _guide(self, stage: Stage) -> list[str]:
         lines = [
-            f"Play play-RUN.csv, RUN = 1 to {self.shot.runs}, with the parameters below: a line for every step, at its "
-            "start.",
+            f"Play {'play-1.csv' if self.shot.runs == 1 else f'play-1.csv to play-{self.shot.runs}.csv'} with the "
+            "parameters below: a line for every step, at its start.",
             "Drives hold until the next line; a nudge is an impulse at the start of its step, as short as can be.",
         ]
         if self.prepared is not None:

@@ -57,7 +57,7 @@ def test_a_heading_is_a_name_and_a_unit(name, unit):
 @pytest.mark.parametrize(
     ("text", "skip", "names"),
     [
-        ("time [us],v(n1) [mV]\n0,1\n1,2\n", 0, {"time": "us", "v(n1)": "mV"}),
+        ('time [us],"v(n1,n2) [mV]"\n0,1\n1,2\n', 0, {"time": "us", "v(n1,n2)": "mV"}),
         ('\ufeff# made by\n\n"TIME" ; "CH 1 [V]"\r\n0 ;1e-3\r\n1;2\r\n', 0, {"TIME": None, "CH 1": "V"}),
         ("Model,X\nSerial,1\nt [s]\tv [1]\t\n0\t1\t\n1\t2\t\n", 2, {"t": "s", "v": ""}),
     ],
