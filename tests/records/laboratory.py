@@ -9,6 +9,7 @@ import tomllib
 import numpy as np
 
 from circuits.netlist import Target
+from devices import to_si
 from rhel_hw import EmulatedBench, Shot
 from rhel_hw.records import csv
 from rhel_hw.records.columns import Column
@@ -29,8 +30,9 @@ def device(design, profile=None):
 
 def measure(bench, folder, *, write=csv.write, samples=SAMPLES, titles=str, late_s=0.0, signs=None):
     """Play the pass in a folder and leave what the oscilloscope saw; `late_s` is when its clock says that it began."""
-    told = tomllib.loads((folder / "shot.toml").read_text())["shot"]
-    design = bench.design
+    sheet = tomllib.loads((folder / "shot.toml").read_text())
+    told, design, limits = sheet["shot"], bench.design, bench.describe().parameters
+    bench.program({name: to_si(value, limits[name].unit) for name, value in sheet["parameters"].items()})
     for run in range(1, told["runs"] + 1):
         table = csv.read(folder / f"play-{run}.csv")
         times = table["time"].values

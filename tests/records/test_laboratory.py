@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,11 @@ import pytest
 from circuits import Netlist
 from circuits.generators import ladder
 from circuits.netlist import Clock
-from devices import ArgumentError, CoherentDrive, EvanescentCoupler, Ring
-from rhel_hw import EchoLearner, EmulatedBench, Profile, ReplayBench, Reprepare, Shot, Teacher
+from devices import ArgumentError, CoherentDrive, EvanescentCoupler, Inductor, Ring
+from rhel_hw import EchoLearner, EmulatedBench, FolderBench, Profile, Recording, ReplayBench, Reprepare, Shot, Teacher
 from rhel_hw.compare import cosine, trained
 from rhel_hw.records import csv, hdf5
-from rhel_hw.records.folder import AwaitedError, FolderBench
+from rhel_hw.records.folder import AwaitedError
 from rhel_hw.records.sheet import Sheet, Stage
 from tests.records.laboratory import FINE, device, measure
 
@@ -21,12 +22,12 @@ STEPS = 60
 LEARNER = EchoLearner(epsilon=0.01, gamma=100.0)
 
 
-def learnt(design, lesson, folder, rig, learner=LEARNER, **settings):
+def learnt(design, lesson, folder, rig, learner=LEARNER, theta=None, **settings):
     """The gradient by as many rounds as it takes, and how many passes were played."""
     for played in range(5):
         bench = FolderBench(design, folder)
         try:
-            return learner.gradient(bench, design, lesson), played
+            return learner.gradient(bench, design, lesson, theta), played
         except AwaitedError:
             place = sorted(folder.glob("*/shot.toml"))[-1].parent
             measure(rig, place, signs=Stage(bench.describe(), design.netlist).signs, **settings)
@@ -35,14 +36,16 @@ def learnt(design, lesson, folder, rig, learner=LEARNER, **settings):
 
 @pytest.fixture(scope="module")
 def electrical():
-    design = ladder(3).compile(steps=STEPS)
+    drawn = ladder(3)
+    coils = tuple(replace(e, trainable=True) if isinstance(e, Inductor) else e for e in drawn.elements)
+    design = drawn.replace(elements=coils).compile(steps=STEPS)
     return design, Teacher(batch=2).lesson(design), device(design)
 
 
-def reference(design, lesson, learner=LEARNER):
+def reference(design, lesson, learner=LEARNER, theta=None):
     """The same learner on an emulated bench whose device moves on between samples as the laboratory's does."""
     profile = Profile().set("dynamics.substeps", FINE + 1)
-    return learner.gradient(EmulatedBench(design, profile), design, lesson)
+    return learner.gradient(EmulatedBench(design, profile), design, lesson, theta)
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +59,12 @@ def played(electrical, tmp_path_factory):
 
 
 def test_a_laboratory_without_a_server_learns(electrical, played):
-    """At eight samples a step; 24 and 25 substeps differ by 1e-5 in the norm."""
+    """At eight samples a step; where drives jump momenta have corners, which splines round off by some 1e-5."""
     design, lesson, _ = electrical
     folder, found = played
     expected = reference(design, lesson)
     ours, theirs = (trained(design, g.theta) for g in (found, expected))
-    assert 1 - cosine(ours, theirs) < 1e-10
+    assert 1 - cosine(ours, theirs) < 2e-9
     assert np.linalg.norm(ours) == pytest.approx(np.linalg.norm(theirs), rel=1e-4)
     assert (found.passes, found.seconds) == (expected.passes, expected.seconds)
     assert sorted(p.name for p in folder.iterdir()) == ["001-free", "002-echo", "lab.toml"]
@@ -77,8 +80,11 @@ def test_the_same_by_hdf5_with_columns_of_other_names_and_a_late_clock(electrica
     ]
     (lab / "lab.toml").write_text('[measured]\nbegins = "3 us"\n[measured.columns]\n' + "\n".join(wires))
     titles = lambda name: name.replace("position.", "p/").replace("momentum.", "m/")  # noqa: E731
-    found, _ = learnt(design, lesson, lab, rig, write=hdf5.write, titles=titles, late_s=3e-6)
-    assert 1 - cosine(trained(design, found.theta), trained(design, played[1].theta)) < 1e-9
+    theta = {k: 1.1 * v for k, v in design.theta().items()}  # which the sheets tell
+    found, _ = learnt(design, lesson, lab, rig, theta=theta, write=hdf5.write, titles=titles, late_s=3e-6)
+    ours, theirs = (trained(design, g.theta) for g in (found, reference(design, lesson, theta=theta)))
+    assert 1 - cosine(ours, theirs) < 2e-9
+    assert 1 - cosine(ours, trained(design, played[1].theta)) > 1e-3
 
 
 @pytest.mark.parametrize("angle", [0.0, 0.4])
@@ -147,6 +153,25 @@ def test_what_was_measured_becomes_a_bench_on_file(electrical, played, tmp_path)
         np.testing.assert_array_equal(again.theta[key], value)
 
 
+def test_a_bench_on_file_can_be_made_by_hand(electrical, tmp_path):
+    """Of shots and records alone; it counts runs and time itself."""
+    design, _, _ = electrical
+    bench = EmulatedBench(design)
+    made = Recording(bench.describe())
+    shot = Shot(STEPS, {"u0": np.ones((STEPS, 2))}, start=({"n0": "1 fWb"}, {"n1": 1e-15}), channels=("target.n2",))
+    record = bench.run(shot)
+    made.add(shot, record)
+    made.add(replace(shot, start=None), record, {"a": 3.0}, passes=7, seconds=1.0)
+    replay = ReplayBench(made.save(tmp_path / "made.npz"))
+    np.testing.assert_array_equal(replay.run(shot)["target.n2"], record["target.n2"])
+    assert (replay.describe().passes, replay.describe().seconds) == (2, pytest.approx(2 * STEPS * design.step_s))
+    with pytest.raises(ArgumentError, match=r"was not recorded: the next that was differs in `start`"):
+        replay.run(replace(shot, start=({}, {})))
+    replay.program({"a": 3.0 + 1e-12})
+    replay.run(replace(shot, start=None))
+    assert (replay.describe().passes, replay.describe().seconds) == (7, 1.0)
+
+
 def change(file, old, new):
     text = file.read_text()
     assert old in text
@@ -210,6 +235,13 @@ def test_what_is_missing_is_named(electrical, played, tmp_path):
         FolderBench(design, lab).recording()
     with pytest.raises(ArgumentError, match=r"must have folders with a shot.toml each, but has none"):
         FolderBench(design, tmp_path / "empty").recording()
+
+
+def test_parameters_beyond_the_range_are_refused(electrical, tmp_path):
+    bench = FolderBench(electrical[0], tmp_path / "lab")
+    name, limit = next(iter(bench.describe().parameters.items()))
+    with pytest.raises(ArgumentError, match=f"must keep `{name}` between"):
+        bench.program({name: 2 * limit.high})
 
 
 @pytest.mark.parametrize(
