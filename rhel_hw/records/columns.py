@@ -32,7 +32,7 @@ class Table:
     """The columns of a file, by name."""
 
     source: str
-    """Name of the file, for messages."""
+    """Path of the file, for messages."""
     columns: Mapping[str, Column]
 
     def __getitem__(self, name: str) -> Column:

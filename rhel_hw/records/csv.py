@@ -47,7 +47,7 @@ def read(path: Path, skip: int = 0) -> Table:
             else f"Argument `{path}` must name all columns, but one has no name"
         )
     body = _numbers(path, lines[first + 1 :], first + 2, separator, len(names))
-    return Table(path.name, {name: Column(column, unit) for (name, unit), column in zip(found, body.T, strict=True)})
+    return Table(str(path), {name: Column(column, unit) for (name, unit), column in zip(found, body.T, strict=True)})
 
 
 def write(path: Path, columns: Mapping[str, Column]) -> Path:

@@ -22,7 +22,7 @@ from rhel_hw.files import folder, write_text
 from rhel_hw.profile import Profile
 from rhel_hw.records.columns import Table
 from rhel_hw.records.sheet import SHEET, Sheet, Stage, tables
-from rhel_hw.records.wiring import READERS, Wiring
+from rhel_hw.records.wiring import HDF5, TEXTS, Wiring
 from rhel_hw.replay import Recording
 
 LAB = "lab.toml"
@@ -41,7 +41,7 @@ pulse = "0 s"                   # how long the impulse of a nudge lasts: momenta
 skip = 0                        # lines of a text file before its heading
 # units = "SI"                  # of columns that state none
 
-[measured.columns]              # where a column is not named as the channel
+[measured.columns]              # where a column is not named as the channel; what is not measured is no probe
 # time = "TIME [us]"
 """
 EXAMPLES = {
@@ -82,7 +82,7 @@ class FolderBench:
             )
         profile = Profile() if operation == OPERATIONS[0] else Profile().set("echo.operation", operation)
         told = replace(EmulatedBench(design, profile).describe(), trims=False, amplifies=False)
-        self._design, self._stage = design, Stage(told, design.netlist)
+        self._stage = Stage(told, design.netlist)
         self._measured: Mapping[str, Any] = lab.get("measured", {})
         Wiring.of(self._measured, told, str(self._path / LAB))  # refused before anything is played
         places = sorted((file.parent for file in self._path.glob(f"*/{SHEET}")), key=lambda p: (_number(p), p.name))
@@ -183,7 +183,7 @@ def _number(place: Path) -> int:
 
 def _measured(place: Path, run: int) -> Path | None:
     """The file of a run, if it is there."""
-    found = [file for kind in READERS if (file := place / f"measured-{run}{kind}").exists()]
+    found = [file for kind in (*TEXTS, *HDF5) if (file := place / f"measured-{run}{kind}").exists()]
     if len(found) > 1:
         raise ArgumentError(f"Argument `{place}` must have one file of run {run}, but has {_listed(map(str, found))}")
     return found[0] if found else None

@@ -16,8 +16,8 @@ from rhel_hw.records.columns import Column, Table, heading
 ATTRIBUTES = ("units", "unit")
 
 
-def read(path: Path, skip: int = 0) -> Table:
-    """Columns of a file by the paths of its datasets; there are no lines to `skip`."""
+def read(path: Path) -> Table:
+    """Columns of a file, by the paths of its datasets."""
     h5py = _h5py(path)
     found: dict[str, Column] = {}
 
@@ -35,7 +35,7 @@ def read(path: Path, skip: int = 0) -> Table:
         raise ArgumentError(f"Argument `{path}` must be an HDF5 file, but {str(problem)[:120]}") from None
     if not found:
         raise ArgumentError(f"Argument `{path}` must have one-dimensional datasets of numbers, but has none")
-    return Table(path.name, found)
+    return Table(str(path), found)
 
 
 def write(path: Path, columns: Mapping[str, Column]) -> Path:

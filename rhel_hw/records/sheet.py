@@ -195,6 +195,10 @@ def _checked(path: Path, told: Mapping[str, Any], bench: Description) -> dict[st
             f"Argument `{path}: shot.prepared` must be the number of steps before the turn of an echo, and 0 of any "
             f"other pass, but is {found['prepared']}"
         )
+    if told.get("design", bench.design) != bench.design:
+        raise ArgumentError(
+            f"Argument `{path}: shot.design` must be {bench.design!r}, but is {told['design']!r}: use another folder"
+        )
     if "step" in told and abs(_quantity(told["step"], "s", f"{path}: shot.step") / bench.step_s - 1) > 1e-9:
         raise ArgumentError(
             f"Argument `{path}: shot.step` must be that of the design, {to_text(bench.step_s, 's')}, but is "
@@ -238,7 +242,7 @@ def _played(
     starts = stage.bench.step_s * np.arange(-early, steps)
     found: dict[str, list[Samples]] = {}
     for file in files:
-        where = f"{folder / file.source}"
+        where = file.source
         times = _si(file, "time", "s", where)
         if len(times) != len(starts) or np.max(np.abs(times - starts)) > EARLY * stage.bench.step_s:
             raise ArgumentError(

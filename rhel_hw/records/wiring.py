@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,8 @@ from rhel_hw.records import csv, hdf5
 from rhel_hw.records.columns import Table, factor, heading, titled
 from rhel_hw.records.traces import Trace
 
-READERS: Mapping[str, Callable[[Path, int], Table]] = {
-    ".csv": csv.read, ".txt": csv.read, ".tsv": csv.read, ".h5": hdf5.read, ".hdf5": hdf5.read,
-}  # fmt: skip
-"""By the ending of a file's name."""
+TEXTS, HDF5 = (".csv", ".txt", ".tsv"), (".h5", ".hdf5")
+"""Endings of the names of files that can be read."""
 
 TIME = "time"
 
@@ -89,10 +87,11 @@ class Wiring:
 
     def read(self, path: Path) -> Table:
         """The columns of a file."""
-        reader = READERS.get(path.suffix.lower())
-        if reader is None:
-            raise ArgumentError(f"Argument `{path}` must be a file of kind {', '.join(READERS)}")
-        return reader(path, self.skip)
+        if path.suffix.lower() in TEXTS:
+            return csv.read(path, self.skip)
+        if self.skip:
+            raise ArgumentError(f"Argument `measured.skip` must be 0 where {path} has no lines, but is {self.skip}")
+        return hdf5.read(path)
 
     def record(self, tables: Sequence[Table], shot: Shot, bench: Description) -> Record:
         """The record of a shot, of which every run has a table."""

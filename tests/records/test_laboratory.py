@@ -191,6 +191,8 @@ def change(file, old, new):
         ("lab.toml", "[measured]", "[measure]", "must have sections bench, measured, but has 'measure'"),
         ("lab.toml", "begins =", "begins", "must be a sheet in TOML, but"),
         ("lab.toml", "begins", "begin", r"lab.toml: measured.begin` must be one of its keys; did you mean `begins`"),
+        ("002-echo/shot.toml", 'design = "', 'design = "another ', "shot.design` must be .*: use another folder"),
+        ("002-echo/shot.toml", "[shot]", "[measured]\nskip = -1\n[shot]", "shot.toml: measured.skip` must be a number"),
         ("002-echo/shot.toml", "steps = 60", "steps = 0", "shot.steps` must be a whole number of at least 1, but is 0"),
         ("002-echo/shot.toml", "prepared = 60", "prepared = 0", "shot.prepared` must be the number of steps before"),
         ("002-echo/shot.toml", "echo = true", "echo = 1", "shot.echo` must be true or false, but is 1"),

@@ -161,6 +161,11 @@ def test_wirings_that_are_refused(given, message):
         wiring(**given)
 
 
+def test_files_without_lines_have_none_to_skip(tmp_path):
+    with pytest.raises(ArgumentError, match=r"`measured.skip` must be 0 where .*scope.h5 has no lines, but is 3"):
+        wiring(skip=3).read(tmp_path / "scope.h5")
+
+
 @pytest.mark.parametrize(
     ("columns", "unit", "message"),
     [
