@@ -11,7 +11,7 @@ losses are defined and nudges act.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -315,11 +315,13 @@ class Bench(Protocol):
         ...
 
 
-def refuse_unknown(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def refuse_unknown(what: str, given: Iterable[Any], known: Collection[str]) -> None:
     """Refuse names that a bench does not have."""
     for name in given:
         if name not in known:
-            raise ArgumentError(f"Argument `{what}` must name what there is, but has {name!r}{nearest(name, known)}")
+            raise ArgumentError(
+                f"Argument `{what}` must name what there is, but has {name!r}{nearest(str(name), known)}"
+            )
 
 
 def refuse_unable(shot: Shot, bench: Description) -> None:

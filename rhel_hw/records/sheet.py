@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 
 from circuits import Netlist
 from devices import ArgumentError, CoherentDrive, UnitError, nearest, to_si, to_text
-from rhel_hw.bench import Description, Samples, Shot
+from rhel_hw.bench import Description, Samples, Shot, refuse_unknown
 from rhel_hw.files import write_text
 from rhel_hw.likeness import difference
 from rhel_hw.records import csv
@@ -149,16 +149,16 @@ class Sheet:
         data = tables(path, SECTIONS)
         told = _checked(path, data.get("shot", {}), stage.bench)
         limits = stage.bench.parameters
-        _refuse_unknown(f"{path}: parameters", data.get("parameters", {}), limits)
+        refuse_unknown(f"{path}: parameters", data.get("parameters", {}), limits)
         parameters = {
             name: _quantity(value, limits[name].unit, f"{path}: parameters.{name}")
             for name, value in data.get("parameters", {}).items()
         }
         start = None
         if "start" in data:
-            _refuse_unknown(f"{path}: start", data["start"], ("positions", "momenta"))
+            refuse_unknown(f"{path}: start", data["start"], ("positions", "momenta"))
             positions, momenta = (dict(data["start"].get(half, {})) for half in ("positions", "momenta"))
-            _refuse_unknown(f"{path}: start", {**positions, **momenta}, stage.bench.nodes)
+            refuse_unknown(f"{path}: start", {**positions, **momenta}, stage.bench.nodes)
             start = positions, momenta
         steps, early = told["steps"], told["prepared"]
         drive, nudge = _played(folder, stage, told["runs"], steps, early)
@@ -176,7 +176,7 @@ class Sheet:
 
 def _checked(path: Path, told: Mapping[str, Any], bench: Description) -> dict[str, Any]:
     """Section `[shot]`, complete."""
-    _refuse_unknown(f"{path}: shot", told, KEYS)
+    refuse_unknown(f"{path}: shot", told, KEYS)
     found: dict[str, Any] = {
         "runs": 1, "prepared": 0, "echo": False, "hold": False, "paired": False,
         "channels": list(bench.channels), **told,
@@ -206,16 +206,8 @@ def _checked(path: Path, told: Mapping[str, Any], bench: Description) -> dict[st
         )
     if not isinstance(found["channels"], list):
         raise ArgumentError(f"Argument `{path}: shot.channels` must be a list of names, but is {found['channels']!r}")
-    _refuse_unknown(f"{path}: shot.channels", found["channels"], bench.channels)
+    refuse_unknown(f"{path}: shot.channels", found["channels"], bench.channels)
     return found
-
-
-def _refuse_unknown(where: str, given: Iterable[Any], known: Iterable[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise ArgumentError(
-                f"Argument `{where}` must name what there is, but has {name!r}{nearest(str(name), known)}"
-            )
 
 
 def tables(path: Path, sections: tuple[str, ...]) -> dict[str, Any]:
@@ -249,7 +241,7 @@ def _played(
                 f"Argument `{where}` must have a line for every step, from {starts[0]:g} s to {starts[-1]:g} s, but "
                 f"has {len(times)} from {times[0]:g} s to {times[-1]:g} s"
             )
-        _refuse_unknown(where, file.columns, ("time", *known))
+        refuse_unknown(where, file.columns, ("time", *known))
         for name, unit in known.items():
             wave = _si(file, name, unit, where) if name in file.columns else np.zeros(len(starts))
             found.setdefault(name, []).append(wave)
