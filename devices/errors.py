@@ -9,6 +9,9 @@ from numbers import Real
 class ArgumentError(ValueError):
     """An argument, a file or a design that is refused before any computing; the message says what to do."""
 
+    exit_code = 2
+    """Of the command line."""
+
 
 class DivergedError(ArgumentError):
     """A run whose state became NaN or infinite."""

@@ -162,6 +162,11 @@ def describe(unit: str) -> str:
     return f"{name} ({unit})" if unit else name
 
 
+def named(powers: Dimension) -> str | None:
+    """The same of a dimension; None if it has no name."""
+    return next((describe(unit) for unit in _NAMES if dimension(unit) == powers), None)
+
+
 def parse(value: Quantity) -> tuple[float, Dimension | None]:
     """SI value and dimension; the dimension is None for a bare number, which counts as SI of whatever is due."""
     if isinstance(value, bool):
@@ -191,8 +196,7 @@ def to_si(value: Quantity, unit: str) -> float:
     """SI value of a quantity that must have the dimension of `unit`."""
     number, powers = parse(value)
     if powers is not None and powers != dimension(unit):
-        found = next((describe(u) for u in _NAMES if dimension(u) == powers), "of another dimension")
-        raise UnitError(f"must be {describe(unit)}, but {str(value)!r} is {found}")
+        raise UnitError(f"must be {describe(unit)}, but {str(value)!r} is {named(powers) or 'of another dimension'}")
     return number
 
 

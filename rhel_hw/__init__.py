@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from rhel_hw.problem import Gradient, OnProblem, Problem
     from rhel_hw.profile import Profile
     from rhel_hw.recipes import Recipe
+    from rhel_hw.records.folder import FolderBench
     from rhel_hw.recurrences import Circuit, LinearRow, NonlinearRow
-    from rhel_hw.replay import RecordingBench, ReplayBench
+    from rhel_hw.replay import Recording, RecordingBench, ReplayBench
     from rhel_hw.rhel import RHEL
     from rhel_hw.simulation import (
         Audit,
@@ -78,7 +79,8 @@ __getattr__ = lazy(
         "rhel_hw.recipes": ("Recipe",),
         "rhel_hw.ngspice": ("NgspiceBench",),
         "rhel_hw.recurrences": ("Circuit", "LinearRow", "NonlinearRow"),
-        "rhel_hw.replay": ("RecordingBench", "ReplayBench"),
+        "rhel_hw.records.folder": ("FolderBench",),
+        "rhel_hw.replay": ("Recording", "RecordingBench", "ReplayBench"),
         "rhel_hw.rhel": ("RHEL",),
         "devices": ("DivergedError",),
         "rhel_hw.simulation": (
@@ -121,6 +123,7 @@ __all__ = [
     "FiniteDifferences",
     "Fitted",
     "Fitting",
+    "FolderBench",
     "FreeFlight",
     "Gradient",
     "Hold",
@@ -146,6 +149,7 @@ __all__ = [
     "Recipe",
     "Record",
     "Recorded",
+    "Recording",
     "RecordingBench",
     "RemoteBench",
     "ReplayBench",

@@ -11,7 +11,7 @@ losses are defined and nudges act.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -315,11 +315,13 @@ class Bench(Protocol):
         ...
 
 
-def refuse_unknown(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def refuse_unknown(what: str, given: Iterable[Any], known: Collection[str]) -> None:
     """Refuse names that a bench does not have."""
     for name in given:
         if name not in known:
-            raise ArgumentError(f"Argument `{what}` must name what there is, but has {name!r}{nearest(name, known)}")
+            raise ArgumentError(
+                f"Argument `{what}` must name what there is, but has {name!r}{nearest(str(name), known)}"
+            )
 
 
 def refuse_unable(shot: Shot, bench: Description) -> None:
@@ -346,3 +348,44 @@ def refuse_unable(shot: Shot, bench: Description) -> None:
                 f"Argument `ranges.{name}` must be between {own.full_scale / bench.zoom:g} and {own.full_scale:g} "
                 f"{own.unit}, but is {value:g}"
             )
+
+
+def runs_of(shot: Shot, bench: Description, held: int | None) -> int:
+    """How many runs a pass has, or a refusal; `held` is how many wait for their echo, None if none do."""
+    refuse_unknown("drive", shot.drive, bench.drives)
+    refuse_unknown("nudge", shot.nudge, bench.nudges)
+    refuse_unknown("channels", dict.fromkeys(shot.channels or ()), bench.channels)
+    refuse_unable(shot, bench)
+    if shot.echo and held is None:
+        raise ArgumentError("Argument `echo` must follow a pass that was held: run one with hold=True first")
+    waiting = held if shot.echo and held is not None else 1
+    runs = max(shot.runs, waiting)
+    if runs % waiting:
+        raise ArgumentError(f"Argument `echo` must have a multiple of the {waiting} runs that are held, but has {runs}")
+    for name, waves in (("drive", shot.drive), ("nudge", shot.nudge)):
+        for key, wave in waves.items():
+            if wave.shape[1] not in (1, runs) or wave.shape[2] not in (1, bench.chips):
+                chips = "1 chip" if bench.chips == 1 else f"{bench.chips} chips"
+                raise ArgumentError(
+                    f"Argument `{name}.{key}` must be for {runs} runs and {chips}, but has shape {wave.shape}"
+                )
+    return runs
+
+
+def programmable(parameters: Values, limits: Mapping[str, Limits]) -> dict[str, float]:
+    """Parameters for a bench of one chip, in SI, or a refusal."""
+    refuse_unknown("parameters", parameters, limits)
+    values = {}
+    for name, given in parameters.items():
+        value = np.asarray(given)
+        if value.dtype.kind not in "fiu" or value.size != 1:
+            raise ArgumentError(f"Argument `parameters` must be numbers in SI, one each, but `{name}` is {given!r}")
+        number, low, high = float(value.reshape(())), limits[name].low, limits[name].high
+        slack = SLACK * (high - low)
+        if not low - slack <= number <= high + slack:
+            raise ArgumentError(
+                f"Argument `parameters` must keep `{name}` between {low:g} and {high:g} {limits[name].unit}, the range "
+                f"of the bench, but it is {number:g}"
+            )
+        values[name] = number
+    return values

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from circuits import Design
 from devices import ArgumentError, DivergedError, UnitError, nearest, to_si
 from rhel_hw.arithmetic import Format, format_named
-from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unable, refuse_unknown, sample_times
+from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unknown, runs_of, sample_times
 from rhel_hw.chips import Chips
 from rhel_hw.device import Plan, Raw, run_pass
 from rhel_hw.frontend import Frontend
@@ -269,26 +269,8 @@ class EmulatedBench:
 
     def _checked(self, shot: Shot) -> tuple[int, _Held | None]:
         """Number of runs and what is held, or a refusal."""
-        description = self.describe()
-        refuse_unknown("drive", shot.drive, description.drives)
-        refuse_unknown("nudge", shot.nudge, description.nudges)
-        refuse_unknown("channels", dict.fromkeys(shot.channels or ()), self._front.channels)
-        refuse_unable(shot, description)
         held = self._held if shot.echo else None
-        if shot.echo and held is None:
-            raise ArgumentError("Argument `echo` must follow a pass that was held: run one with hold=True first")
-        runs = max(shot.runs, 1 if held is None else held.runs)
-        if held is not None and runs % held.runs:
-            raise ArgumentError(
-                f"Argument `echo` must have a multiple of the {held.runs} runs that are held, but has {runs}"
-            )
-        for name, waves in (("drive", shot.drive), ("nudge", shot.nudge)):
-            for key, wave in waves.items():
-                if wave.shape[1] not in (1, runs) or wave.shape[2] not in (1, self._chips.count):
-                    raise ArgumentError(
-                        f"Argument `{name}.{key}` must be for {runs} runs and {self._chips.count} chips, but has shape "
-                        f"{wave.shape}"
-                    )
+        runs = runs_of(shot, self.describe(), None if held is None else held.runs)
         read = -(-(shot.steps + 1) // self.profile.readout.decimation) * runs
         if read > self.profile.readout.memory:
             raise ArgumentError(

@@ -11,16 +11,16 @@ from typing import Any
 from devices import ArgumentError
 
 
-def folder(path: Path) -> Path:
+def folder(path: Path, argument: str = "--out") -> Path:
     """The folder `path`, made if need be; refused where a file is in the way or writing is forbidden."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise ArgumentError(
-            f"Argument `--out` must be a folder, but {path} cannot be used: {problem.strerror}"
+            f"Argument `{argument}` must be a folder, but {path} cannot be used: {problem.strerror}"
         ) from None
     if not os.access(path, os.W_OK):
-        raise ArgumentError(f"Argument `--out` must be a folder that can be written, but {path} cannot")
+        raise ArgumentError(f"Argument `{argument}` must be a folder that can be written, but {path} cannot")
     return path
 
 

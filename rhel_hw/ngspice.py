@@ -23,7 +23,17 @@ from circuits.formats.spice_state import Plates, State
 from circuits.formats.spice_style import Accuracy, Sources, Style
 from circuits.formats.spice_write import Writer
 from devices import ArgumentError, UnitError, refuse_unless_positive, to_si
-from rhel_hw.bench import Channel, Description, Kind, Record, Shot, refuse_unable, refuse_unknown, sample_times
+from rhel_hw.bench import (
+    Channel,
+    Description,
+    Kind,
+    Record,
+    Shot,
+    programmable,
+    refuse_unknown,
+    runs_of,
+    sample_times,
+)
 from rhel_hw.chips import Chips
 from rhel_hw.excitation import stimulus
 from rhel_hw.ngspice_run import found, run_deck
@@ -102,20 +112,7 @@ class NgspiceBench:
 
     def program(self, parameters: Mapping[str, Any]) -> None:
         """Set parameters by name, in SI; the others stay."""
-        limits, values = self._chips.limits, {}
-        refuse_unknown("parameters", parameters, limits)
-        for name, given in parameters.items():
-            value = np.asarray(given)
-            if value.dtype.kind not in "fiu" or value.size != 1:
-                raise ArgumentError(f"Argument `parameters` must be numbers in SI, one each, but `{name}` is {given!r}")
-            number, low, high = float(value.reshape(())), limits[name].low, limits[name].high
-            slack = 1e-9 * (high - low)
-            if not low - slack <= number <= high + slack:
-                raise ArgumentError(
-                    f"Argument `parameters` must keep `{name}` between {low:g} and {high:g} {limits[name].unit}, the "
-                    f"range of the bench, but it is {number:g}"
-                )
-            values[name] = number
+        values = programmable(parameters, self._chips.limits)
         before = Plates.of(self._netlist)
         self._programmed |= values
         self._held = self._held and [_recharged(state, before, Plates.of(self._netlist)) for state in self._held]
@@ -185,25 +182,8 @@ class NgspiceBench:
 
     def _checked(self, shot: Shot) -> tuple[int, list[State] | None]:
         """Number of runs and what is held, or a refusal."""
-        description = self.describe()
-        refuse_unknown("drive", shot.drive, description.drives)
-        refuse_unknown("nudge", shot.nudge, description.nudges)
-        refuse_unknown("channels", dict.fromkeys(shot.channels or ()), description.channels)
-        refuse_unable(shot, description)
         held = self._held if shot.echo else None
-        if shot.echo and held is None:
-            raise ArgumentError("Argument `echo` must follow a pass that was held: run one with hold=True first")
-        runs = max(shot.runs, len(held or ()))
-        if held is not None and runs % len(held):
-            raise ArgumentError(
-                f"Argument `echo` must have a multiple of the {len(held)} runs that are held, but has {runs}"
-            )
-        for name, waves in (("drive", shot.drive), ("nudge", shot.nudge)):
-            for key, wave in waves.items():
-                if wave.shape[1] not in (1, runs) or wave.shape[2] != 1:
-                    raise ArgumentError(
-                        f"Argument `{name}.{key}` must be for {runs} runs and 1 chip, but has shape {wave.shape}"
-                    )
+        runs = runs_of(shot, self.describe(), None if held is None else len(held))
         if (shot.steps + 1) * runs > LONGEST:
             raise ArgumentError(f"Argument `steps` must be so few that {runs} runs make at most {LONGEST} samples")
         return runs, held

@@ -1,4 +1,4 @@
-"""Linear response of a photonic design at its buses, as a Touchstone file.
+"""Linear response of a photonic design at its buses, as a Touchstone file, and such files read.
 
 Light of amplitude s_in on the bus of a resonator drives it at √κ_e·s_in and leaves as s_out = s_in − √κ_e·a. With
 ȧ = −iKa − κa/2 + √κ_e·s_in, K hermitian and κ = κ_e + κ_i diagonal, light e^(−iωt) meets
@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -42,6 +44,14 @@ NONLINEAR = ("kerr", "kerr-rotation", "kerr-field")
 """Types that weak light does not feel."""
 EVEN, NEAR = 801, 61
 """Points of the automatic grid, in all and around each resonance."""
+UNITS = {"HZ": 1.0, "KHZ": 1e3, "MHZ": 1e6, "GHZ": 1e9}
+FORMS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "RI": lambda real, imaginary: real + 1j * imaginary,
+    "MA": lambda size, degrees: size * np.exp(1j * np.deg2rad(degrees)),
+    "DB": lambda decibels, degrees: 10 ** (decibels / 20) * np.exp(1j * np.deg2rad(degrees)),
+}
+"""Options of a file: units of frequencies, and what the two numbers of a coefficient are."""
+PORT = re.compile(r"^\s*!\s*Port\[(\d+)\]\s*=\s*(\S+)", re.MULTILINE)
 
 Rates = NDArray[np.float64]
 
@@ -162,6 +172,51 @@ def write(netlist: Netlist, frequencies_hz: ArrayLike | None = None, guide: Wave
         rows = [pairs] if count <= 2 else [r[i : i + 4] for r in _rows(pairs, count) for i in range(0, count, 4)]
         lines.append(f"{float(f)!r} " + "\n  ".join(" ".join(row) for row in rows))
     return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """What a Touchstone file says."""
+
+    frequencies_hz: Rates
+    scattering: NDArray[np.complex128]
+    """(frequencies, ports, ports), phases as e^(−iωt), as `Response.scattering` has it."""
+    ports: tuple[str, ...] | None
+    """Names of the ports from comments such as ``! Port[1] = a0``; None if not all have one."""
+
+
+def read(text: str, count: int) -> Network:
+    """What the text of a Touchstone file, version 1, of so many ports says."""
+    lines = [line.partition("!")[0].strip() for line in text.splitlines()]
+    if any(line.startswith("[") for line in lines):
+        raise ArgumentError("Argument `text` must be Touchstone of version 1, but has keywords of version 2")
+    options = next((line[1:].upper().split() for line in lines if line.startswith("#")), None)
+    if options is None:
+        raise ArgumentError("Argument `text` must have a line of options, such as `# Hz S RI R 50`, but has none")
+    words = [word for i, word in enumerate(options) if word != "R" and (i == 0 or options[i - 1] != "R")]
+    for word in words:
+        if word not in (*UNITS, *FORMS, "S"):
+            raise ArgumentError(f"Argument `text` must have options of S-parameters, but has {word!r} in `# …`")
+    scale = next((UNITS[word] for word in words if word in UNITS), 1e9)
+    form = next((FORMS[word] for word in words if word in FORMS), FORMS["MA"])
+    try:
+        numbers = np.array(" ".join(line for line in lines if not line.startswith("#")).split(), float)
+    except ValueError as problem:
+        raise ArgumentError(f"Argument `text` must hold numbers below its options, but {problem}") from None
+    width = 1 + 2 * count**2
+    if not len(numbers) or len(numbers) % width or not np.all(np.isfinite(numbers)):
+        raise ArgumentError(
+            f"Argument `text` must hold {width} finite numbers for every frequency of {count} ports, but holds "
+            f"{len(numbers)} in all"
+        )
+    rows = numbers.reshape(-1, width)
+    if np.any(np.diff(rows[:, 0]) <= 0):
+        raise ArgumentError("Argument `text` must have frequencies that grow, but has not")
+    S = form(rows[:, 1::2], rows[:, 2::2]).reshape(-1, count, count)
+    named = dict(PORT.findall(text))
+    ports = tuple(named.get(str(i), "") for i in range(1, count + 1))
+    turned = S.swapaxes(1, 2) if count == 2 else S  # two ports stand column by column
+    return Network(scale * rows[:, 0], turned.conj(), ports if all(ports) else None)
 
 
 def suffix(netlist: Netlist, guide: Waveguide | None = None) -> str:

@@ -17,6 +17,7 @@ from rhel_hw.cli.export import export
 from rhel_hw.cli.fit import fit
 from rhel_hw.cli.learning import gradient
 from rhel_hw.cli.presets import presets
+from rhel_hw.cli.record import record
 from rhel_hw.cli.serve import serve
 from rhel_hw.cli.studies import benchmark, study
 from rhel_hw.cli.sweep import sweep
@@ -36,6 +37,7 @@ for command in (
     train,
     fit,
     calibrate,
+    record,
     export,
     serve,
     sweep,
@@ -56,7 +58,7 @@ def main() -> None:
         if "--json" in arguments and arguments[0] != "check":  # which has printed its findings
             print_json({"error": str(problem)})
         print(f"rhel-hw: {problem}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(problem.exit_code)
 
 
 @app.callback()

@@ -29,7 +29,10 @@ OptionalDesignArgument = Annotated[
 BenchOption = Annotated[
     str | None,
     typer.Option(
-        "--bench", metavar="ADDRESS", help="VISA address, such as TCPIP::127.0.0.1::5025::SOCKET; or ngspice."
+        "--bench",
+        metavar="ADDRESS",
+        help="VISA address, such as TCPIP::127.0.0.1::5025::SOCKET; ngspice; a recorded bench, such as bench.npz; or a "
+        "folder, such as lab/, of passes that you play and measure.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
@@ -58,8 +61,11 @@ def use_float64() -> None:
 
 
 def usual_integrator(address: str | None) -> str:
-    """Of what a bench is compared with and taught by: that of emulated devices, or one as good as continuous time."""
-    return "yoshida6" if address == "ngspice" else "leapfrog"
+    """Of what a bench is compared with and taught by: that of emulated devices, or one as good as continuous time.
+
+    Circuits of ngspice and of laboratories move on between samples; a bench at an address may be of either kind.
+    """
+    return "yoshida6" if address is not None and (address == "ngspice" or on_file(address)) else "leapfrog"
 
 
 def integrator_named(name: str) -> Any:
@@ -137,16 +143,39 @@ def netlist_and_bench(design: str | None, address: str | None, **emulated: objec
         if value:
             raise ArgumentError(f"Argument `--{name}` must be left out with --bench, which is as it is")
     netlist = None if design is None else Netlist.load(design)
+    if address == "ngspice" or on_file(address):
+        if netlist is None:
+            raise ArgumentError(f"Argument `DESIGN` must be given with --bench {address}, which has none of its own")
+        return netlist, _local(netlist, address)
+    from rhel_hw.instrument.remote import InstrumentError, RemoteBench
+
+    try:
+        bench = RemoteBench(address)
+    except InstrumentError as problem:
+        if "::" in address:
+            raise
+        raise InstrumentError(f"{problem}; a folder that is not there yet is written {address}/") from None
+    return netlist or bench.netlist, bench
+
+
+def on_file(address: str) -> bool:
+    """Whether a bench is a file or a folder."""
+    return address.endswith((".npz", "/", os.sep)) or Path(address).is_dir()
+
+
+def _local(netlist: Netlist, address: str) -> Bench:
+    """A bench on this computer."""
     if address == "ngspice":
         from rhel_hw.ngspice import NgspiceBench
 
-        if netlist is None:
-            raise ArgumentError("Argument `DESIGN` must be given with --bench ngspice, which has none of its own")
-        return netlist, NgspiceBench(netlist.compile())
-    from rhel_hw.instrument.remote import RemoteBench
+        return NgspiceBench(netlist.compile())
+    if address.endswith(".npz"):
+        from rhel_hw.replay import ReplayBench
 
-    bench = RemoteBench(address)
-    return netlist or bench.netlist, bench
+        return ReplayBench(address)
+    from rhel_hw.records.folder import FolderBench
+
+    return FolderBench(netlist.compile(), address)
 
 
 def put_right(

@@ -21,6 +21,7 @@ from rhel_hw.cli.common import (
     changes_of,
     integrator_named,
     netlist_and_bench,
+    on_file,
     precision_named,
     print_json,
     progress,
@@ -71,7 +72,9 @@ def gradient(
     calibration: CalibrationOption = None,
     integrator: Annotated[
         str | None,
-        typer.Option(help="leapfrog, yoshida4 or yoshida6; by default the first, or yoshida6 beside ngspice."),
+        typer.Option(
+            help="leapfrog, yoshida4 or yoshida6; by default the first, or yoshida6 beside ngspice and what was measured."
+        ),
     ] = None,
     precision: PrecisionOption = "float64",
     as_json: JsonOption = False,
@@ -107,7 +110,9 @@ def gradient(
             if calibration is not None:
                 bench = put_right(bench, calibration, netlist, task, None if remote else (task.seed, range(chips)))
             chosen = settings.bench_learning(netlist, bench.describe(), own)
-            on_bench = compare_on_bench(compiled, problem, lesson, bench, chosen)
+            on_bench = compare_on_bench(
+                compiled, problem, lesson, bench, chosen, twice=address is None or not on_file(address)
+            )
     if as_json:
         print_json(
             {

@@ -153,3 +153,50 @@ def test_refusals_name_what_they_are_about():
     lit = Netlist("lit", [Cavity("O1", "a", "5 GHz", external_q=1e3)], detectors=[Homodyne("y", "a")])
     with pytest.raises(ArgumentError, match="frequencies_hz"):
         touchstone.write(lit, [2.0, 1.0])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize(("form", "unit"), [("ri", "Hz"), ("ma", "GHz"), ("db", "MHz")])
+def test_what_scikit_rf_writes_is_read(count, form, unit, tmp_path):
+    if find_spec("skrf") is None:
+        pytest.skip("scikit-rf is not installed: pip install 'rhel-hw[dev]'")
+    import skrf
+
+    f = np.linspace(1e9, 2e9, 7)
+    rng = np.random.default_rng(count)
+    S = rng.normal(size=(7, count, count, 2)) @ [1, 1j]
+    network = skrf.Network(frequency=skrf.Frequency.from_f(f, unit="Hz"), s=S, z0=50)
+    network.frequency.unit = unit
+    network.write_touchstone("made", dir=str(tmp_path), form=form)
+    found = touchstone.read((tmp_path / f"made.s{count}p").read_text(), count)
+    np.testing.assert_allclose(found.frequencies_hz, f, rtol=1e-9)
+    np.testing.assert_allclose(found.scattering, S.conj(), rtol=1e-9)
+    assert found.ports is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_what_is_written_is_read(count):
+    net = rings(count)
+    text = touchstone.write(net, CARRIER + np.linspace(-1e9, 1e9, 5))
+    found = touchstone.read(text, count)
+    assert found.ports == tuple(f"a{i}" for i in range(count))
+    np.testing.assert_array_equal(found.scattering, touchstone.response(net).scattering(found.frequencies_hz))
+    assert touchstone.read(text.replace("! Port[1]", "!"), count).ports is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 0 0\n", "must have a line of options, such as"),
+        ("[Version] 2.0\n# Hz S RI R 50\n", "must be Touchstone of version 1"),
+        ("# Hz Z RI R 50\n1 0 0\n", "must have options of S-parameters, but has 'Z'"),
+        ("# Hz S RI R 50\n1 0\n", "must hold 3 finite numbers for every frequency of 1 ports, but holds 2 in all"),
+        ("# Hz S RI R 50\n1 0 nan\n", "must hold 3 finite numbers"),
+        ("# Hz S RI R 50\n", "must hold 3 finite numbers"),
+        ("# Hz S RI R 50\n1 0 x\n", "must hold numbers below its options, but"),
+        ("# Hz S RI R 50\n2 0 0\n1 0 0\n", "must have frequencies that grow"),
+    ],
+)
+def test_texts_that_are_no_s_parameters(text, message):
+    with pytest.raises(ArgumentError, match=message):
+        touchstone.read(text, 1)

@@ -1,7 +1,6 @@
 """The interface of a bench, on the emulated one and on one that plays back: what is asked, answered and refused."""
 
 from dataclasses import replace
-from hashlib import sha256
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +22,7 @@ from rhel_hw import (
     band_limited,
 )
 from rhel_hw.converters import play, read
-from rhel_hw.replay import digest
+from rhel_hw.likeness import difference
 from tests.systems import driven
 
 STEPS = 80
@@ -397,16 +396,29 @@ def test_long_records_of_few_channels_are_no_trouble():
 
 
 def test_shots_that_are_the_same_are_known_as_such():
-    assert digest(Shot(5), {}) == digest(Shot(np.int64(5)), {})
-    assert digest(Shot(5, start=({"a": 0.5}, {})), {}) == digest(Shot(5, start=({"a": np.float64(0.5)}, {})), {})
-    assert digest(Shot(5), {}) != digest(Shot(5, channels=()), {})
+    def apart(shot, other, parameters=(), others=()):
+        return difference(shot, dict(parameters), other, dict(others))
+
+    played = Shot(5, {"u": np.arange(5.0)})
     echo = Shot(5, echo=True)
+    for one, two in (
+        (Shot(5), Shot(np.int64(5))),
+        (Shot(5, start=({"a": 0.5}, {})), Shot(5, start=({"a": np.float64(0.5)}, {}))),
+        (played, Shot(5, {"u": np.arange(5.0) * (1 + 1e-15), "v": np.zeros(5)})),  # silence need not be told
+        (replace(echo, trim={"a": (0, 1)}), replace(echo, trim={"a": (np.zeros(1), 1.0)})),
+    ):
+        assert apart(one, two) is None
     others = (replace(echo, amplify=True), replace(echo, trim={"a": (0, 1)}), replace(echo, trim={"a": (0, 2)}))
     others += (replace(echo, ranges={"position.a": 1.0}), replace(echo, ranges={"position.a": 2.0}))
-    assert len({digest(shot, {}) for shot in (echo, *others)}) == 6
-    # What older recordings know it by.
-    assert digest(Shot(5), {}) == sha256(repr((5, False, False, False, None, None)).encode()).hexdigest()
-    assert digest(others[1], {}) == digest(replace(echo, trim={"a": (np.zeros(1), 1.0)}), {})
+    others += (replace(echo, channels=()), Shot(5), Shot(6), Shot(5, start=({}, {})), Shot(5, start=({"a": "1 V"}, {})))
+    others += (played, Shot(5, {"u": np.arange(5.0) * (1 + 1e-8)}), Shot(5, {"u": np.zeros((5, 2))}))
+    for i, one in enumerate((echo, *others)):
+        for two in others[i:]:
+            assert apart(one, two) is not None
+    assert apart(echo, others[0]) == "`amplify`"
+    assert apart(played, Shot(5)) == "`drive.u`"
+    assert apart(echo, echo, {"x": 1.0}, {"x": 1.1}) == apart(echo, echo, {"x": 1.0}) == "`parameters.x`"
+    assert apart(echo, echo, {"x": 1.0}, {"x": np.ones(1)}) is None
 
 
 @pytest.mark.parametrize("targets", [np.zeros(5), np.zeros((5, 3)), np.zeros((4, 2))])
