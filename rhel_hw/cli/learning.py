@@ -73,7 +73,7 @@ def gradient(
     integrator: Annotated[
         str | None,
         typer.Option(
-            help="leapfrog, yoshida4 or yoshida6; by default the first, or yoshida6 beside ngspice and what was measured."
+            help="leapfrog, yoshida4 or yoshida6; by default the first, or the last beside ngspice and records."
         ),
     ] = None,
     precision: PrecisionOption = "float64",
