@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from circuits.assemble import Assembly, Group, inertias
 from circuits.operators import Inverse, Inverted, Reader, lanes, matrix_of, times
 from devices import Values
+from devices.maths import cos, sin, sinc
 
 Array = Any
 Theta = Mapping[str, Array]
@@ -243,7 +244,7 @@ class Hamiltonian:
         total = jnp.zeros(q.shape[1:], q.dtype)
         for held, moved in zip(self._turns(q, p, prepared), self._turns(q, p, values), strict=True):
             x, y = held.after(time / 2)
-            share = jnp.sinc(held.rate * time / jnp.pi)
+            share = sinc(held.rate * time)
             action = held.action + share * (_action(moved.aspect, x, y) - _action(held.aspect, x, y))
             total = total + jnp.sum(moved.energy(action), axis=0)
         return total
@@ -421,7 +422,7 @@ class _Turn(NamedTuple):
 
     def after(self, time: Array) -> tuple[Array, Array]:
         angle = self.rate * time
-        c, s = jnp.cos(angle), jnp.sin(angle)
+        c, s = cos(angle), sin(angle)
         return self.x * c + self.y / self.aspect * s, self.y * c - self.aspect * self.x * s
 
 

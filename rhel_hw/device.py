@@ -20,6 +20,7 @@ from circuits import Design
 from circuits.hamiltonian import Hamiltonian
 from circuits.operators import Reader
 from circuits.state import encode
+from devices.maths import cos, sin
 from rhel_hw.arithmetic import Format
 from rhel_hw.bench import Kind
 from rhel_hw.converters import delayed, jittered, low_pass, mixed, play
@@ -255,7 +256,7 @@ def _turned(plan: Plan, state: State, knobs: Mapping[str, Array], draw: Any, num
 
 def _rotated(state: State, angle: Array) -> State:
     q, p = state
-    c, s = jnp.cos(angle), jnp.sin(angle)
+    c, s = cos(angle), sin(angle)
     return c * q + s * p, c * p - s * q
 
 
