@@ -7,7 +7,7 @@ as a mean over neighbouring strengths, is a U curve: falling where noise rules, 
 
 Readings have the first part, codes that hardly change from echo to echo the second. The curve is that of largest
 likelihood for squares that scatter in proportion to their mean, and g that of least squares with weights 1/e²: each
-follows from the other, a few times over, from the strongest rung downwards: docs/physics.md, 11.1.
+follows from the other, a few times over, from strong rungs downwards and from weak ones upwards: docs/physics.md, 11.1.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ ABOVE = 8.0
 """Rungs that are this many times above the best say nothing of it."""
 ROUNDS, UPDATES = 8, 60
 """In which curve and gradient follow from each other, and of the curve in each."""
+DEEPER = 2.0
+"""By how many times the error must be less in a valley that is found from weak rungs upwards."""
 PLACES = 97
 """Strengths from rung to rung, all in all, among which the best is taken."""
 RIDGE = 1e-3
@@ -111,11 +113,27 @@ _LAWS: dict[type[Stencil], _Law] = {
 
 
 def _expected(ladder: Ladder, kind: type[Stencil]) -> Expected:
+    """The valley that is found from the strongest rung downwards, or from weak ones upwards if it is far deeper there.
+
+    Echoes that have lost all memory of their strength agree with each other, on nothing: above the valley of a chaotic
+    circuit there is another one, in which the gradient seems to be small.
+    """
+    used, s = ladder.usable.T, ladder.strengths.T
+    strongest = np.max(np.where(used, s, 0.0), axis=1)
+    ranks = np.sort(np.where(used, s, np.inf), axis=1)[:, min(FEWEST, s.shape[1]) - 1]
+    down, up = (_valley(ladder, kind, start) for start in (strongest, np.where(np.isfinite(ranks), ranks, strongest)))
+    deeper = up.error * DEEPER < down.error
+    fields = zip((up.strengths, up.noise, up.bias), (down.strengths, down.noise, down.bias), strict=True)
+    return Expected(*(np.where(deeper, mine, other) for mine, other in fields))
+
+
+def _valley(ladder: Ladder, kind: type[Stencil], start: Floats) -> Expected:
+    """The best strength near a start, which moves on as the curve becomes known."""
     law, s, used = _LAWS[kind], ladder.strengths.T, ladder.usable.T
     plus, minus = (np.where(used[..., None], np.moveaxis(x, 2, 0), 0.0) for x in (ladder.plus, ladder.minus))
     floor = ROUNDING**2 * np.max(np.sum(plus**2, axis=2), axis=1, keepdims=True)
     safe = np.where(used, s, 1.0)
-    best = np.max(np.where(used, s, 0.0), axis=1)
+    best = start
     halves = 1.0
     if kind is not OneSided:
         estimates = (plus - minus) / 2 / safe[..., None]

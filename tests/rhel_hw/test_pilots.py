@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from circuits import Netlist
 from circuits.generators import ladder
-from rhel_hw import EchoLearner, EmulatedBench, Profile, Teacher
+from rhel_hw import BPTT, EchoLearner, EmulatedBench, Profile, Teacher, settings
+from rhel_hw.compare import cosine, trained
 from rhel_hw.expected import Ladder
 from rhel_hw.operations import Centred, OneSided, Richardson
 from rhel_hw.pilots import PAIRS
@@ -65,6 +67,34 @@ def test_without_a_bend_the_strongest_is_the_best():
     assert np.median(found.strengths / np.max(given.strengths, axis=0)) > 0.7
     assert np.median(found.error * found.strengths) == pytest.approx(1e-3 / np.sqrt(2), rel=0.3)
     assert np.median(found.bias) < np.median(found.noise)
+
+
+@pytest.mark.parametrize("noise", [1e-9, 1e-6])
+def test_echoes_that_have_forgotten_their_strength_are_not_believed(noise):
+    """Beyond s = 0.01 echoes come no further apart: their differences over s agree with each other, about nothing."""
+    given = synthetic(noise, 1.0)
+    far = np.random.default_rng(1).normal(size=given.plus.shape[1:])
+    lost = given.strengths[:, None] > 0.01
+    shrunk = 0.01 / np.maximum(given.strengths, 0.01)[:, None] ** 0.5 * far
+    chaotic = Ladder(
+        given.strengths, np.where(lost, shrunk, given.plus), np.where(lost, -shrunk, given.minus), given.good
+    )
+    found = chaotic.expected()[Centred]
+    assert np.median(found.strengths) < 0.01
+    errors = np.sqrt(squares(found.strengths, noise, 1.0))
+    assert np.median(errors) < 3 * np.sqrt(squares(min((noise**2 / 4) ** (1 / 6), 0.01), noise, 1.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_chaotic_circuit_finds_its_gradient(seed):
+    """Under these stimuli strong echoes of the Josephson ladder agree on a gradient with a cosine of 0.92 and 0.65."""
+    design = Netlist.load("josephson-ladder").compile()
+    task = settings.task(design.netlist, {"seed": seed})
+    lesson = task.lesson(design)
+    found = EchoLearner(gamma="auto").gradient(EmulatedBench(design, reference=lesson.drive), design, lesson)
+    reference = trained(design, BPTT().gradient(task.problem(design)).theta)
+    assert cosine(reference, trained(design, found.theta)) > 1 - 1e-9
 
 
 def test_richardson_takes_what_the_cube_makes_away():
