@@ -94,7 +94,7 @@ def bundle(
     values: Mapping[str, float] | None = None,
     series: str | None = None,
     seed: int = 0,
-    requirement: str | Requirement = "cosine=0.99",
+    requirement: str | Requirement | None = None,
     seeds: int = 3,
     report: Report | None = None,
 ) -> Bundle:
@@ -106,7 +106,7 @@ def bundle(
         values: trained, in SI, by name such as `L12.inductance`.
         series: of preferred values to which board parts are moved, such as "E24"; None leaves them.
         seed: of the stimulus.
-        requirement: what the bits, noise and losses in the data sheet must allow.
+        requirement: what the bits, noise and losses in the data sheet must allow; usually cosine=0.99.
         seeds: at how many seeds.
         report: is told how many gradients are done, and roughly of how many; the data sheet takes hundreds.
     """
@@ -120,7 +120,8 @@ def bundle(
         raise ArgumentError(f"Argument `--series` must be one of {', '.join(SERIES)}, but is {series!r}")
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise ArgumentError(f"Argument `--seeds` must be a whole number of at least 1, but is {seeds!r}")
-    handed = Handed(netlist, dict(values or {}), series, seed, Requirement.of(requirement), seeds, report)
+    wanted = None if requirement is None else Requirement.of(requirement)
+    handed = Handed(netlist, dict(values or {}), series, seed, wanted, seeds, report)
     final = handed.netlist
     found: dict[str, bytes] = {"design.toml": final.to_toml().encode()}
     left_out: dict[str, str] = {}

@@ -42,8 +42,8 @@ class Handed:
     """Of preferred values to which board parts are moved; None leaves them."""
     seed: int = 0
     """Of the stimulus."""
-    requirement: Requirement = field(default_factory=lambda: Requirement("cosine", 0.99))
-    """What the bits, noise and losses that a data sheet lists must allow."""
+    wanted: Requirement | None = None
+    """What the bits, noise and losses that a data sheet lists must allow; None: `requirement` decides."""
     seeds: int = 3
     """At how many seeds that must hold."""
     report: Report | None = None
@@ -97,6 +97,12 @@ class Handed:
         after = parameters.set(before, {f"{m.element}.{m.parameter}": m.after for m in self.moves})
         found = [trained(self.school, BPTT().gradient(replace(problem, theta=t)).theta) for t in (before, after)]
         return cosine(*found)
+
+    @cached_property
+    def requirement(self) -> Requirement:
+        """Usually a cosine of 0.99; of a single value, whose cosine is a sign, the error that has this angle."""
+        several = len(self.school.parameters.trainable_names) != 1
+        return self.wanted or (Requirement("cosine", 0.99) if several else Requirement("error", 0.14))
 
     @cached_property
     def waves(self) -> dict[str, Floats]:

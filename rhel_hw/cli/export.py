@@ -29,8 +29,11 @@ def export(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the stimulus.")] = 0,
     require: Annotated[
-        str, typer.Option(help="What the bits, noise and losses that the data sheet lists must allow.")
-    ] = "cosine=0.99",
+        str | None,
+        typer.Option(
+            help="What the data sheet's limits must allow; usually cosine=0.99, of a single value error=0.14."
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds at each of which that must hold.")] = 3,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("export"),

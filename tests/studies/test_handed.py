@@ -14,6 +14,7 @@ from rhel_hw.compare import cosine
 from rhel_hw.losses import targets_of
 from rhel_hw.problem import Problem
 from studies.handed import Handed
+from studies.sweeps.limits import Requirement
 
 DRAWN = ladder(4).replace(clock=Clock(None, 80))
 VALUES = {"Ln0_n1.inductance": 1.07e-8, "Ln1_n2.inductance": 0.93e-8, "Ln2_n3.inductance": 1.24e-8}
@@ -58,3 +59,10 @@ def test_what_nothing_moves_is_kicked_as_its_task_does():
     assert handed.design.netlist.initial.momenta["a"] == pytest.approx(start[1]["a"])
     assert np.max(np.abs(handed.run.momenta_si()["a"])) == pytest.approx(start[1]["a"], rel=0.01)  # it swings
     assert handed.netlist.initial == handed.drawn.initial
+
+
+def test_of_a_single_value_the_error_counts():
+    """Its cosine is a sign; √(2 − 2·0.99) is the error of a gradient that is turned by the angle of 0.99."""
+    assert Handed(ladder(2)).requirement == Requirement("error", 0.14)
+    assert Handed(DRAWN).requirement == Requirement("cosine", 0.99)
+    assert Handed(ladder(2), wanted=Requirement("cosine", 0.5)).requirement.value == 0.5
