@@ -55,22 +55,32 @@ def test_every_setting_is_tested(path):
 # Nothing, and finite strength -------------------------------------------------------------------------------------
 
 
-def test_an_ideal_bench_is_the_simulation_bit_for_bit(nonlinear):
-    """Kick points, momenta at the ends and targets, of a free pass and of its echo without nudges."""
-    design, bench = nonlinear.design, nonlinear.bench()
-    run = simulate_design(design, nonlinear.waves(), keep=Keep.ALL)
+@pytest.mark.parametrize(("kind", "rounding"), [("linear", 0.0), ("nonlinear", 1e-14)])
+def test_an_ideal_bench_is_the_simulation(kind, rounding, request):
+    """Kick points, momenta at the ends and targets, of a free pass and of its echo without nudges: bit for bit.
+
+    A sine's polynomial is rounded as the compiler fuses it, which differs between the two programs.
+    """
+    case = request.getfixturevalue(kind)
+    design, bench = case.design, case.bench()
+    target = design.netlist.targets[0].name
+    run = simulate_design(design, case.waves(), keep=Keep.ALL)
     back = reverse(run, keep=Keep.ALL)
     units, domains = design.assembly.units, design.netlist.domains
+
+    def same(found, expected):
+        return np.max(np.abs(found - expected)) <= rounding * np.max(np.abs(expected))
+
     for shot, ideal, starts in (
-        (Shot(STEPS, nonlinear.lesson.drive, hold=True), run, dict.fromkeys(domains, 0.0)),
-        (Shot(STEPS, nonlinear.lesson.drive, echo=True), back, {k: -v[-1] for k, v in run.momenta_si().items()}),
+        (Shot(STEPS, case.lesson.drive, hold=True), run, dict.fromkeys(domains, 0.0)),
+        (Shot(STEPS, case.lesson.drive, echo=True), back, {k: -v[-1] for k, v in run.momenta_si().items()}),
     ):
         record, momenta = bench.run(shot), ideal.momenta_si()
         for i, node in enumerate(design.hamiltonian.names):
             kicks = np.asarray(ideal.kicks[:, 0, i]) * design.assembly.factors[i] * units.position(domains[node])
-            assert np.array_equal(record[f"position.{node}"][:, 0, 0], kicks)
-            assert np.array_equal(record[f"momentum.{node}"][:, 0, 0], [starts[node], *momenta[node]])
-        assert np.array_equal(record["target.n4"][:, 0, 0], ideal.positions_si()["n4"])
+            assert same(record[f"position.{node}"][:, 0, 0], kicks)
+            assert same(record[f"momentum.{node}"][:, 0, 0], np.array([starts[node], *momenta[node]]))
+        assert same(record[f"target.{target}"][:, 0, 0], ideal.positions_si()[target])
 
 
 @pytest.mark.parametrize(
