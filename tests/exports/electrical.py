@@ -45,7 +45,7 @@ def check_spice(net, files, folder):
     assert_same_hamiltonian(net, circuit)
     assert set(texts) == {"forward.cir", "echo.cir", "echo-plus.cir", "echo-minus.cir"}
     read = {name: run_deck(text) for name, text in texts.items()}
-    handed = Handed(net, 0)
+    handed = Handed(net)
     assert_passes(handed, read)
     asked = set(re.findall(r"^\.meas tran (\w+)", texts["forward.cir"], re.MULTILINE))
     assert asked
