@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 Report = Callable[[int, int], None]
 BOARD = ("capacitor", "inductor", "tank", "resistor")
 """Types of elements that are bought."""
+SINGLE = 1.05
+"""A gradient of no more values than this is one of a single value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +102,20 @@ class Handed:
 
     @cached_property
     def requirement(self) -> Requirement:
-        """Usually a cosine of 0.99; of a single value, whose cosine is a sign, the error that has this angle."""
-        several = len(self.school.parameters.trainable_names) != 1
-        return self.wanted or (Requirement("cosine", 0.99) if several else Requirement("error", 0.14))
+        """Usually a cosine of 0.99; of a single value, whose cosine is a sign, the error that has this angle.
+
+        So it is where one value outweighs all others in the gradient.
+        """
+        single = self.school.parameters.trainable_names and self.weighing <= SINGLE
+        return self.wanted or (Requirement("error", 0.14) if single else Requirement("cosine", 0.99))
+
+    @cached_property
+    def weighing(self) -> float:
+        """How many values make up the gradient of the task: (Σg²)²/Σg⁴, from 1 to their number."""
+        problem = self.task.problem(self.school)
+        theta = self.school.parameters.set(problem.theta, self.values)
+        squares = np.square(trained(self.school, BPTT().gradient(replace(problem, theta=theta)).theta))
+        return float(np.sum(squares) ** 2 / np.sum(squares**2)) if np.any(squares) else float(squares.size)
 
     @cached_property
     def waves(self) -> dict[str, Floats]:

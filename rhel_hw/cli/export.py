@@ -31,7 +31,7 @@ def export(
     require: Annotated[
         str | None,
         typer.Option(
-            help="What the data sheet's limits must allow; usually cosine=0.99, of a single value error=0.14."
+            help="What the data sheet's limits must allow; usually cosine=0.99, of what one value decides error=0.14."
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds at each of which that must hold.")] = 3,

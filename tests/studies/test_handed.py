@@ -64,5 +64,7 @@ def test_what_nothing_moves_is_kicked_as_its_task_does():
 def test_of_a_single_value_the_error_counts():
     """Its cosine is a sign; √(2 − 2·0.99) is the error of a gradient that is turned by the angle of 0.99."""
     assert Handed(ladder(2)).requirement == Requirement("error", 0.14)
+    assert Handed(Netlist.load("mixed")).requirement == Requirement("error", 0.14)  # one outweighs seven others
+    assert 1.5 < Handed(DRAWN).weighing <= 3
     assert Handed(DRAWN).requirement == Requirement("cosine", 0.99)
     assert Handed(ladder(2), wanted=Requirement("cosine", 0.5)).requirement.value == 0.5
