@@ -155,5 +155,5 @@ def _force(hamiltonian: Hamiltonian) -> Any:
     theta = hamiltonian.theta()
     prepared = hamiltonian.prepare(theta)
     u = jnp.zeros((hamiltonian.inputs,), next(iter(theta.values())).dtype)
-    slope = jax.jit(jax.grad(lambda c: jnp.sum(hamiltonian._potential(c, prepared, u))))
+    slope = jax.jit(lambda c: hamiltonian.slope(c, prepared, u))
     return lambda c: -np.asarray(slope(jnp.asarray(c, u.dtype)), float)

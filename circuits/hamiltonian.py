@@ -22,15 +22,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from circuits.assemble import Assembly, Group, inertias
+from circuits.branches import Branches, slices_of
+from circuits.linear_elements import Linear, Lines, Pulled
 from circuits.operators import Inverse, Inverted, Reader, lanes, matrix_of, times
+from circuits.turns import Turn, action
 from devices import Values
-from devices.maths import cos, sin, sinc
+from devices.maths import sinc
 
 Array = Any
 Theta = Mapping[str, Array]
 
-INERTIA, COMPLIANCE = "inertia", "compliance"
-"""Names of the weights of the two matrices, beside those of the parameters."""
+INERTIA, COMPLIANCE, CURVATURE, ORIGIN = "inertia", "compliance", "curvature", "origin"
+"""Names of weights beside those of the parameters: of the two matrices that are inverted, and of linear branches."""
 
 
 class Prepared(NamedTuple):
@@ -40,6 +43,7 @@ class Prepared(NamedTuple):
     inertia: Inverted
     compliance: Inverted | None
     massless: Array | None
+    pulled: Pulled | None
 
     def using(self, weights: Mapping[str, Array]) -> Prepared:
         """The same inverses with other weights, as far as the energy and its derivatives by them go."""
@@ -48,7 +52,12 @@ class Prepared(NamedTuple):
         compliance = self.compliance
         if compliance is not None:
             compliance = compliance._replace(weights=weights.get(COMPLIANCE, compliance.weights))
-        return self._replace(theta=theta, inertia=inertia, compliance=compliance)
+        pulled = self.pulled
+        if pulled is not None:
+            curvatures, origins, level = pulled.lines
+            lines = Lines(weights.get(CURVATURE, curvatures), weights.get(ORIGIN, origins), level)
+            pulled = pulled._replace(lines=lines)
+        return self._replace(theta=theta, inertia=inertia, compliance=compliance, pulled=pulled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +65,10 @@ class Hamiltonian:
     """Separable energy of a circuit. Build with `Netlist.compile`."""
 
     assembly: Assembly
-    branches: Reader
-    slices: Mapping[str, tuple[slice, ...]]
-    """Rows of `branches` per type, one slice per branch of the element."""
-    branch_inputs: Reader | None
+    linear: Linear | None
+    """Elements whose forces need no branches."""
+    branches: Branches
+    """Of all others."""
     injection: Reader | None
     inverse: Inverse
     """Of the inertia matrix, over the quadratic coordinates and the cyclic ones."""
@@ -78,8 +87,8 @@ class Hamiltonian:
         """Hamiltonian of assembled arrays."""
         dynamic, massless, _ = assembly.coordinates.counts
         moving = slice(0, dynamic + massless)
-        stacked = [rows[:, moving] for rows in assembly.branch.values()]
-        inputs = sp.vstack(list(assembly.branch_inputs.values())).tocsr() if stacked else sp.csr_array((0, 0))
+        linear = Linear.of(assembly)
+        bent = [k for k in assembly.branch if linear is None or k not in linear.branches.slices]
         momenta = list(assembly.momentum.values())
         quadratic = assembly.quadratic
         massive = np.concatenate([quadratic, np.arange(dynamic + massless, len(assembly.factors))])
@@ -92,16 +101,15 @@ class Hamiltonian:
         compliance, mutual = _compliance(assembly)
         return cls(
             assembly,
-            branches=Reader.of(sp.vstack(stacked).tocsr()),
-            slices=_slices(assembly, assembly.branch),
-            branch_inputs=Reader.of(inputs) if inputs.nnz else None,
+            linear=linear,
+            branches=Branches.of(assembly, bent),
             injection=Reader.of(assembly.injection[moving]) if assembly.injection.nnz else None,
             inverse=Inverse.of(rows, weights),
             quadratic=quadratic,
             compliance=compliance,
             mutual=mutual,
             momenta=Reader.of(sp.vstack(momenta).tocsr()) if momenta else None,
-            momentum_slices=_slices(assembly, assembly.momentum),
+            momentum_slices=slices_of(assembly, assembly.momentum),
             momentum_injection=Reader.of(assembly.momentum_injection) if assembly.momentum_injection.nnz else None,
             lifts={
                 k: (Reader.of(assembly.inertia[k][:, moving]), Reader.of(m)) for k, m in assembly.lift.items() if m.nnz
@@ -162,22 +170,42 @@ class Hamiltonian:
         weights = {**theta, INERTIA: _inertia_weights(self.assembly.groups, self.assembly.inertia, theta)}
         if self.compliance is not None:
             weights[COMPLIANCE] = self._inductances(theta)
+        if self.linear is not None:
+            lines = self.linear.lines(theta)
+            weights |= {CURVATURE: lines.curvatures, ORIGIN: lines.origins}
         return weights
 
     def moved_by(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Names of the weights that depend on these parameters."""
+        keys = tuple(keys)
         types = {key.split(".")[0] for key in keys}
         matrices = [INERTIA] if types & set(self.assembly.inertia) else []
         if self.compliance is not None and types & {"inductor", "mutual"}:
             matrices.append(COMPLIANCE)
-        return (*keys, *matrices)
+        if self.linear is not None:
+            moved = ((CURVATURE, self.linear.bending), (ORIGIN, self.linear.moving))
+            matrices += [name for name, by in moved if by.intersection(keys)]
+        return (*(k for k in keys if k.split(".")[0] not in self._only_linear), *matrices)
+
+    @cached_property
+    def _only_linear(self) -> frozenset[str]:
+        """Types whose parameters count through the curvatures and slopes of linear branches alone."""
+        if self.linear is None:
+            return frozenset()
+        assembly = self.assembly
+        elsewhere = {*assembly.inertia, *assembly.momentum, *assembly.turning, *assembly.lift}
+        only = set(self.linear.branches.slices) - elsewhere
+        others = [group for name, group in assembly.groups.items() if name not in only]
+        return frozenset(only - {loan.lender.kind.type for group in others for loan in group.loans.values()})
 
     def prepare(self, theta: Theta) -> Prepared:
         """Inverse matrices for these parameters."""
         weights = self.weights(theta)
         inertia = self.inverse.prepare(weights[INERTIA])
         compliance = None if self.compliance is None else self.compliance.prepare(weights[COMPLIANCE])
-        prepared = Prepared({k: weights[k] for k in theta}, inertia, compliance, None)
+        values = {k: weights[k] for k in theta}
+        pulled = None if self.linear is None else self.linear.prepare(self.linear.lines(values))
+        prepared = Prepared(values, inertia, compliance, None, pulled)
         if self.assembly.coordinates.massless:
             prepared = prepared._replace(massless=self._massless_inverse(prepared))
         return prepared
@@ -206,11 +234,22 @@ class Hamiltonian:
 
     def potential(self, q: Array, prepared: Prepared, u: Array) -> Array:
         """V(q, u), shape (batch…)."""
-        return self._potential(self.positions(q, prepared, u), prepared, u)
+        c = self.positions(q, prepared, u)
+        total = self._potential(c, prepared, u)
+        if self.linear is not None and prepared.pulled is not None:
+            total = total + self.linear.potential(prepared.pulled, c, u)
+        return total
 
     def force(self, q: Array, prepared: Prepared, u: Array) -> Array:
-        """−∂V/∂q, shape (n, batch…)."""
-        return -jax.grad(lambda x: jnp.sum(self.potential(x, prepared, u)))(q)
+        """−∂V/∂q, shape (n, batch…): at massless coordinates, which lie where it is level, V has no slope."""
+        return -self.slope(self.positions(q, prepared, u), prepared, u)[: self.size]
+
+    def slope(self, c: Array, prepared: Prepared, u: Array) -> Array:
+        """∂V/∂c at dynamic and massless coordinates."""
+        total = jax.grad(lambda x: jnp.sum(self._potential(x, prepared, u)))(c)
+        if self.linear is not None and prepared.pulled is not None:
+            total = total + self.linear.slope(prepared.pulled, c, u)
+        return total
 
     def energy(self, q: Array, p: Array, theta: Theta, u: Array) -> Array:
         """H(q, p; theta, u), shape (batch…)."""
@@ -245,16 +284,16 @@ class Hamiltonian:
         for held, moved in zip(self._turns(q, p, prepared), self._turns(q, p, values), strict=True):
             x, y = held.after(time / 2)
             share = sinc(held.rate * time)
-            action = held.action + share * (_action(moved.aspect, x, y) - _action(held.aspect, x, y))
-            total = total + jnp.sum(moved.energy(action), axis=0)
+            change = action(moved.aspect, x, y) - action(held.aspect, x, y)
+            total = total + jnp.sum(moved.energy(held.action + share * change), axis=0)
         return total
 
-    def _turns(self, q: Array, p: Array, prepared: Prepared) -> Iterator[_Turn]:
+    def _turns(self, q: Array, p: Array, prepared: Prepared) -> Iterator[Turn]:
         for name, place in self.assembly.turning.items():
             group, x, y = self.assembly.groups[name], q[place], p[place]
             values = _values(group, prepared.theta, x)
             factors = lanes(jnp.asarray(self.assembly.factors[place] ** 2, q.dtype), x)
-            yield _Turn(group, values, place, group.kind.aspect(values) * factors, x, y)
+            yield Turn(group, values, place, group.kind.aspect(values) * factors, x, y)
 
     def positions(self, q: Array, prepared: Prepared, u: Array) -> Array:
         """Dynamic and massless coordinates: the latter lie where the forces on them vanish."""
@@ -263,7 +302,7 @@ class Hamiltonian:
         count = len(self.assembly.coordinates.massless)
         at_zero = jnp.zeros((count, *q.shape[1:]), q.dtype)
         # V is quadratic in the massless coordinates, so one Newton step from zero is exact.
-        slope = jax.grad(lambda x: jnp.sum(self._potential(jnp.concatenate([q, x]), prepared, u)))(at_zero)
+        slope = self.slope(jnp.concatenate([q, at_zero]), prepared, u)[self.size :]
         return jnp.concatenate([q, -times(prepared.massless, slope)])
 
     def inverse_error(self, theta: Theta) -> float:
@@ -293,9 +332,9 @@ class Hamiltonian:
         """Branch coordinates and branch momenta of all elements of a type; what turns a node has both from there."""
         b: tuple[Array, ...] = ()
         m: tuple[Array, ...] = ()
-        if kind in self.slices:
+        if kind in self._branches.slices:
             read = self._branches(self.positions(q, prepared, u), u)
-            b = tuple(read[rows] for rows in self.slices[kind])
+            b = tuple(read[rows] for rows in self._branches.slices[kind])
         if kind in self.momentum_slices and self.momenta is not None:
             read = self.momenta(p)
             m = tuple(read[rows] for rows in self.momentum_slices[kind])
@@ -310,6 +349,11 @@ class Hamiltonian:
         netlist, column = self.assembly.netlist, {n: i for i, n in enumerate(self.names)}
         parts = (netlist.by_name[name] for name in self.assembly.groups[kind].names)
         return np.array([column[netlist.terminals_of(part)[0]] for part in parts], np.intp)
+
+    @cached_property
+    def _branches(self) -> Branches:
+        """Of all elements that have a potential."""
+        return Branches.of(self.assembly, tuple(self.assembly.branch))
 
     @cached_property
     def _read_positions(self) -> Reader:
@@ -340,9 +384,9 @@ class Hamiltonian:
         return total
 
     def _potential(self, c: Array, prepared: Prepared, u: Array) -> Array:
-        b = self._branches(c, u)
-        total = jnp.zeros(c.shape[1:], c.dtype)
-        for name, rows in self.slices.items():
+        """V of all but the linear elements, and of what the inputs do to coordinates."""
+        total, b = jnp.zeros(c.shape[1:], c.dtype), self.branches(c, u)
+        for name, rows in self.branches.slices.items():
             group = self.assembly.groups[name]
             parts = tuple(b[rows_of] for rows_of in rows)
             values = _values(group, prepared.theta, b)
@@ -360,10 +404,6 @@ class Hamiltonian:
             total = total + jnp.sum(weights * reader(c) * lanes(inputs(u), c), axis=0)
         return total
 
-    def _branches(self, c: Array, u: Array) -> Array:
-        b = self.branches(c)
-        return b if self.branch_inputs is None else b + lanes(self.branch_inputs(u), b)
-
     def _inductances(self, theta: Theta) -> Array:
         """Weights of the inductance matrix: the diagonal, then ±M/2 for every coupled pair."""
         group, coupling = self.assembly.groups["inductor"], self.assembly.groups["mutual"]
@@ -380,7 +420,7 @@ class Hamiltonian:
         at_zero = jnp.zeros((massless, *batch), dtype)
 
         def slope(x: Array) -> Array:
-            return jax.grad(lambda y: jnp.sum(self._potential(jnp.concatenate([q, y]), prepared, u)))(x)
+            return self.slope(jnp.concatenate([q, x]), prepared, u)[dynamic:]
 
         return jnp.linalg.inv(matrix_of(lambda d: jax.jvp(slope, (at_zero,), (d,))[1], massless, batch, dtype))
 
@@ -396,48 +436,6 @@ class Hamiltonian:
         still = jnp.zeros((cyclic, *q.shape[1:]), q.dtype)
         own = matrix_of(lambda z: momentum(jnp.zeros_like(y), z), cyclic, q.shape[1:], q.dtype)
         return -times(jnp.linalg.inv(own), momentum(y, still))
-
-
-class _Turn(NamedTuple):
-    """Rotations of all elements of a group, (count, batch…) each."""
-
-    group: Group
-    values: Values
-    place: NDArray[np.intp]
-    aspect: Array
-    x: Array
-    y: Array
-
-    @property
-    def action(self) -> Array:
-        return _action(self.aspect, self.x, self.y)
-
-    @property
-    def rate(self) -> Array:
-        """Angular frequency, the slope of the energy in the action."""
-        return jax.grad(lambda n: jnp.sum(self.energy(n)))(self.action)
-
-    def energy(self, action: Array) -> Array:
-        return self.group.kind.rotation(action, self.values)
-
-    def after(self, time: Array) -> tuple[Array, Array]:
-        angle = self.rate * time
-        c, s = cos(angle), sin(angle)
-        return self.x * c + self.y / self.aspect * s, self.y * c - self.aspect * self.x * s
-
-
-def _action(aspect: Array, x: Array, y: Array) -> Array:
-    return (aspect * x**2 + y**2 / aspect) / 2
-
-
-def _slices(assembly: Assembly, rows: Mapping[str, sp.csr_array]) -> dict[str, tuple[slice, ...]]:
-    """Rows of stacked matrices per type, one slice per branch of the element."""
-    slices, start = {}, 0
-    for name, matrix in rows.items():
-        count, end = len(assembly.groups[name].names), start + matrix.shape[0]
-        slices[name] = tuple(slice(s, s + count) for s in range(start, end, count))
-        start = end
-    return slices
 
 
 def _values(group: Group, theta: Theta, like: Array) -> Values:

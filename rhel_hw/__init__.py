@@ -27,20 +27,14 @@ if TYPE_CHECKING:
     from rhel_hw.operations import Centred, Hold, MomentumFlip, OneSided, Reprepare, Richardson, SignFlip
     from rhel_hw.problem import Gradient, OnProblem, Problem
     from rhel_hw.profile import Profile
+    from rhel_hw.propagation import Keep
     from rhel_hw.recipes import Recipe
     from rhel_hw.records.folder import FolderBench
     from rhel_hw.recurrences import Circuit, LinearRow, NonlinearRow
     from rhel_hw.replay import Recording, RecordingBench, ReplayBench
     from rhel_hw.rhel import RHEL
-    from rhel_hw.simulation import (
-        Audit,
-        Keep,
-        Trajectory,
-        return_error,
-        reverse,
-        simulate,
-        simulate_design,
-    )
+    from rhel_hw.runtime import configure
+    from rhel_hw.simulation import Audit, Trajectory, return_error, reverse, simulate, simulate_design
     from rhel_hw.tasks import Teacher
     from rhel_hw.training import Trained, Training
     from rhel_hw.validity import Validity
@@ -82,10 +76,11 @@ __getattr__ = lazy(
         "rhel_hw.records.folder": ("FolderBench",),
         "rhel_hw.replay": ("Recording", "RecordingBench", "ReplayBench"),
         "rhel_hw.rhel": ("RHEL",),
+        "rhel_hw.runtime": ("configure",),
         "devices": ("DivergedError",),
+        "rhel_hw.propagation": ("Keep",),
         "rhel_hw.simulation": (
             "Audit",
-            "Keep",
             "Trajectory",
             "return_error",
             "reverse",
@@ -169,6 +164,7 @@ __all__ = [
     "Yoshida4",
     "Yoshida6",
     "band_limited",
+    "configure",
     "return_error",
     "reverse",
     "simulate",

@@ -22,7 +22,7 @@ from rhel_hw.losses import Loss, When
 from rhel_hw.nudging import Recorded
 from rhel_hw.operations import MomentumFlip, OneSided, Operation
 from rhel_hw.passes import Wanted, echo, free_pass
-from rhel_hw.problem import INPUTS, STEP, Gradient, Parts, Problem, Program
+from rhel_hw.problem import INPUTS, STEP, Gradient, Parts, Problem, Program, on_all_cores
 from rhel_hw.rhel import RHEL, assembled, wanted
 
 Array = Any
@@ -44,14 +44,17 @@ class BPTT:
 
     def gradient(self, problem: Problem) -> Gradient:
         """Gradient by reverse-mode differentiation of the free pass."""
-        value, by = self.program(problem).run()
-        return Gradient(value, Parts(by["theta"], by.get(INPUTS), by["state"], by.get(STEP)), passes=1)
+        return Gradient(*on_all_cores(problem, self._found), passes=1)
 
     def program(self, problem: Problem) -> Program:
         """The compiled part of it."""
         given = {"theta": {k: problem.theta[k] for k in problem.keys}, "state": problem.state}
         given |= {k: getattr(problem, k) for k in (INPUTS, STEP) if k in (problem.wrt or ())}
         return Program(_through_time, (*_system(problem), *problem.run, given))
+
+    def _found(self, problem: Problem) -> tuple[Array, Parts]:
+        value, by = self.program(problem).run()
+        return value, Parts(by["theta"], by.get(INPUTS), by["state"], by.get(STEP))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Hamiltonian recurrent units: oscillators that stand alone, each with an input of its own.
+"""Hamiltonian recurrent units: oscillators that stand alone, each with an input of its own or a mixture of common ones.
 
 The two kinds of the RHEL paper (definitions `linear-hru`, `nonlinear-hru`). Every unit has a time step of its own, δ,
 as a parameter of its energy, so that a step of the integrator has length 1. Since a unit is coupled to nothing, δ may
@@ -22,7 +22,7 @@ from devices.maths import log_cosh
 Array = Any
 Theta = Mapping[str, Array]
 
-DELTA, STIFFNESS, GAIN = "delta", "stiffness", "gain"
+DELTA, STIFFNESS, GAIN, INJECTION = "delta", "stiffness", "gain", "injection"
 
 
 class Values(NamedTuple):
@@ -40,6 +40,8 @@ class Units(ABC):
     """Units of one kind, as an energy that integrators and learning use; each has parameters (n,)."""
 
     size: int
+    features: int = 0
+    """Inputs that all units share, mixed by an injection B of their own, (n·features,); 0: an input for every unit."""
     keys: ClassVar[tuple[str, ...]]
     turning: ClassVar[bool] = False
     lossy: ClassVar[tuple[str, ...]] = ()
@@ -54,13 +56,13 @@ class Units(ABC):
 
     @property
     def inputs(self) -> int:
-        """One for every unit."""
-        return self.size
+        """One for every unit, or the features."""
+        return self.features or self.size
 
     @property
     def input_parity(self) -> NDArray[np.float64]:
         """Forces and biases stay when time is reversed."""
-        return np.ones(self.size)
+        return np.ones(self.inputs)
 
     @property
     def theta_parity(self) -> Mapping[str, float]:
@@ -69,7 +71,8 @@ class Units(ABC):
 
     def theta(self, dtype: Any = None) -> dict[str, Array]:
         """All ones."""
-        return {key: jnp.ones(self.size, dtype) for key in self.keys}
+        found = {key: jnp.ones(self.size, dtype) for key in self.keys}
+        return found | ({INJECTION: jnp.ones(self.size * self.features, dtype)} if self.features else {})
 
     def weights(self, theta: Theta) -> dict[str, Array]:
         """Parameters enter as they are."""
@@ -97,11 +100,22 @@ class Units(ABC):
 
     def potential(self, q: Array, prepared: Values, u: Array) -> Array:
         """Σδ·well."""
+        u = self._mixed(q, u, prepared.theta)
         return jnp.sum(lanes(prepared.theta[DELTA], q) * self.well(q, u, prepared.theta), axis=0)
 
     def force(self, q: Array, prepared: Values, u: Array) -> Array:
         """δ·push."""
+        u = self._mixed(q, u, prepared.theta)
         return lanes(prepared.theta[DELTA], q) * self.push(q, u, prepared.theta)
+
+    def _mixed(self, q: Array, u: Array, theta: Theta) -> Array:
+        """B·u, added up inside the loop over steps: as a product before it, it takes longer than the loop."""
+        if not self.features:
+            return u
+        weights = theta[INJECTION]
+        columns = jnp.moveaxis(weights.reshape(self.size, self.features, *weights.shape[1:]), 1, 0)
+        parts = [lanes(own, q) * given for own, given in zip(columns, u, strict=True)]
+        return sum(parts[1:], start=parts[0])
 
     def rotation(self, q: Array, p: Array, prepared: Values) -> Array:
         """There is none, so nobody asks."""

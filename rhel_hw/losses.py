@@ -7,7 +7,7 @@ averaged over the batch, and are dimensionless functions of dimensionless states
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -51,6 +51,10 @@ class Loss(ABC):
     def at(self, q: Array, p: Array, data: Any) -> Array:
         """ℓ of a state (n, batch…), or of the mean state, shape (batch…)."""
 
+    def part(self, lanes: slice) -> Loss | None:
+        """The loss of some of the lanes; None if it does not say, and the lanes stay together."""
+        return None
+
     def errors(self, q: Array, p: Array, data: Any) -> Any:
         """What is recorded on the free pass so that `slopes` can nudge the echo."""
         return jax.grad(lambda a, b: jnp.sum(self.at(a, b, data)), argnums=(0, 1))(q, p)
@@ -92,6 +96,11 @@ class _Read(Loss):
             )
         if not bool(jnp.all(jnp.isfinite(jnp.asarray(self.targets)))):
             raise ArgumentError("Argument `targets` must be finite, but holds NaN or infinity")
+
+    def part(self, lanes: slice) -> Loss | None:
+        """Targets of these lanes, or those that all have in common."""
+        common = jnp.ndim(self.targets) == (2 if self.when is When.RUNNING else 1)
+        return self if common else replace(self, targets=self.targets[..., lanes])
 
     def distance(self, q: Array, data: Array) -> Array:
         """Read positions minus wanted ones, (targets, batch…)."""
@@ -158,6 +167,10 @@ class PooledCrossEntropy(_Read):
         if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0 or labels.max() >= self.reader.rows:
             raise ArgumentError(f"Argument `targets` must be whole numbers from 0 to {self.reader.rows - 1}")
         refuse_unless_positive(sharpness=self.sharpness)
+
+    def part(self, lanes: slice) -> Loss | None:
+        """Labels of these lanes."""
+        return replace(self, targets=self.targets[lanes])
 
     def at(self, q: Array, p: Array, data: Array) -> Array:
         """ℓ of the mean state."""

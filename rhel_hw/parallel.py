@@ -43,7 +43,8 @@ def pays_echo(energy: Energy, integrator: Integrator, steps: int, batch: int) ->
 def _possible(energy: Energy, integrator: Integrator) -> bool:
     """Powers of a step need double precision, whatever that of the run."""
     double = jnp.result_type(jnp.float64) == jnp.float64
-    return isinstance(energy, LinearUnits) and isinstance(integrator, Leapfrog) and double
+    own = isinstance(energy, LinearUnits) and not energy.features
+    return own and isinstance(integrator, Leapfrog) and double
 
 
 def positions(theta: Theta, inputs: Array, step: Array) -> tuple[Array, State]:

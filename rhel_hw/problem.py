@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -12,6 +14,7 @@ import numpy as np
 
 from devices import ArgumentError, DivergedError, nearest, refuse_unless_positive
 from rhel_hw.bench import Limits
+from rhel_hw.cores import shares, side_by_side
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
 from rhel_hw.losses import Loss
 from rhel_hw.simulation import conform, method_of
@@ -87,6 +90,27 @@ class Problem:
         """Names of the parameters that are differentiated by."""
         return tuple(k for k in self.theta if k in (self.wrt or ()))
 
+    def shares(self) -> list[Problem]:
+        """The same for a share of the lanes each, as many as are computed side by side."""
+        steps, _, batch = self.inputs.shape
+        lanes = shares(self.state[0].shape[0], batch, steps)
+        losses = [self.loss.part(part) for part in lanes]
+        if len(lanes) == 1 or None in losses:
+            return [self]
+        return [self._of(*pair) for pair in zip(lanes, losses, strict=True)]
+
+    def _of(self, lanes: slice, loss: Loss | None) -> Problem:
+        """What was checked as a whole is not checked again."""
+        part = copy(self)
+        for key, value in (
+            ("theta", {k: v[:, lanes] if v.ndim == 2 else v for k, v in self.theta.items()}),
+            ("inputs", self.inputs[..., lanes]),
+            ("state", tuple(x[:, lanes] for x in self.state)),
+            ("loss", loss),
+        ):
+            object.__setattr__(part, key, value)
+        return part
+
 
 class Program(NamedTuple):
     """A compiled function and what it is called with, so that it can be measured as well as run."""
@@ -153,6 +177,25 @@ class Parts(NamedTuple):
     state: State | None
     """By positions and momenta at the start, (n, batch) each."""
     step: Array | None
+
+
+def on_all_cores(problem: Problem, found: Callable[[Problem], tuple[Array, Parts]]) -> tuple[Array, Parts]:
+    """Loss and derivatives, which a compiled program finds of every share of the lanes: averages over the batch."""
+    each = side_by_side([partial(found, share) for share in problem.shares()])
+    if len(each) == 1:
+        return each[0]
+    losses, parts = zip(*each, strict=True)
+
+    def mean(*x: Array) -> Array:
+        return jnp.mean(jnp.stack(x), axis=0)
+
+    def joined(*x: Array) -> Array:
+        return jnp.concatenate(x, axis=-1) / len(x)
+
+    theta, inputs, state, step = zip(*parts, strict=True)
+    by_theta = {k: (mean if theta[0][k].ndim == 1 else joined)(*(part[k] for part in theta)) for k in theta[0]}
+    by_inputs, by_state = jax.tree.map(joined, *zip(inputs, state, strict=True))
+    return mean(*losses), Parts(by_theta, by_inputs, by_state, None if step[0] is None else mean(*step))
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from rhel_hw.losses import Loss
 from rhel_hw.nudging import Nudging, Recorded
 from rhel_hw.operations import MomentumFlip, Operation, Protocol, Stencil
 from rhel_hw.passes import Sums, Wanted, echo, excursion, free_pass
-from rhel_hw.problem import INPUTS, STEP, Gradient, Parts, Problem, Program
+from rhel_hw.problem import INPUTS, STEP, Gradient, Parts, Problem, Program, on_all_cores
 
 Array = Any
 State = tuple[Array, Array]
@@ -45,7 +45,8 @@ class RHEL(Choices):
         """Gradient of the loss from differences between echoes."""
         self.nudging.check(problem.loss, self.operation, problem.state[0].shape[0])
         gamma, pilots = self._tuned(problem) if self.gamma == "auto" else (self.gamma, 0)
-        loss, parts = replace(self, gamma=gamma).program(problem).run()
+        tuned = replace(self, gamma=gamma)
+        loss, parts = on_all_cores(problem, lambda share: tuned.program(share).run())
         _refuse_unresolved(problem, loss, parts, self.epsilon * gamma)
         echoes = 2 * pilots + len(self.stencil.points)
         return Gradient(loss, parts, self.protocol.runs(echoes) + echoes, self.epsilon, gamma)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,8 +17,9 @@ from circuits.hamiltonian import Hamiltonian, Prepared, Theta
 from circuits.operators import lanes
 from circuits.state import encode, sample_drives
 from devices import ArgumentError, DivergedError, Domain, refuse_unless_positive
-from rhel_hw.dissipation import BOLTZMANN, Bath, Noise, bath_of
+from rhel_hw.dissipation import BOLTZMANN, bath_of
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
+from rhel_hw.propagation import Keep, run
 from rhel_hw.validity import Validity, validity_of
 
 Array = Any
@@ -30,14 +30,6 @@ INVERSE_TOLERANCE = 1e-4
 """Residual of the inverse inertia matrix of a large circuit beyond which its parameters have moved too far."""
 LARGEST_RECORD = 4 * 1024**3
 """Bytes of trajectory beyond which a run is refused unless only its final state is kept."""
-
-
-class Keep(Enum):
-    """How much of a run is kept."""
-
-    FINAL = "final state only"
-    ENDS = "positions and momenta at the end of every step"
-    ALL = "those, and the kick points inside every step"
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,13 +201,13 @@ def simulate(
             jax.random.key(seed),
         )
     if report is None:
-        final, kept = propagate(hamiltonian, method, keep, theta, inputs, (q, p), length, noise)
+        final, kept = run(hamiltonian, method, keep, theta, inputs, (q, p), length, noise)
     else:
         final, pieces, chunk = (q, p), [], -(-int(steps) // 20)
         for begin in range(0, int(steps), chunk):
             own = None if noise is None else (noise[0], jax.random.fold_in(noise[1], begin))
             piece_inputs = inputs[begin : begin + chunk]
-            final, piece = propagate(hamiltonian, method, keep, theta, piece_inputs, final, length, own)
+            final, piece = run(hamiltonian, method, keep, theta, piece_inputs, final, length, own)
             final[0].block_until_ready()
             pieces.append(piece)
             report(min(begin + chunk, int(steps)), int(steps))
@@ -389,38 +381,6 @@ def conform(
 
 def _is_finite(value: Array) -> bool:
     return bool(np.all(np.isfinite(np.asarray(value))))
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def propagate(
-    hamiltonian: Hamiltonian, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
-    step: Array, noise: tuple[Array, Array] | None = None,
-) -> tuple[State, tuple[Array | None, Array | None, Array | None]]:  # fmt: skip
-    """The compiled loop of `simulate`: final state, and the positions, momenta and kick points that are kept.
-
-    `noise` is the thermal energy and a random key.
-    """
-    prepared = hamiltonian.prepare(theta)
-    thermal, key = (None, None) if noise is None else noise
-    bath = bath_of(hamiltonian, prepared, step / 2, thermal)
-
-    def advance(state: State, given: tuple[Array, Array | None]) -> Any:
-        u, keys = given
-        first, second = (None, None) if keys is None else (_normals(bath, k, state[0]) for k in keys)
-        q, p = bath(state, first)
-        q, p, inside = integrator.step(hamiltonian, q, p, prepared, u, step)
-        q, p = bath((q, p), second)
-        ends = keep is not Keep.FINAL
-        return (q, p), (q if ends else None, p if ends else None, jnp.stack(inside.kicks) if keep is Keep.ALL else None)
-
-    keys = None if key is None else jax.random.split(key, (len(inputs), 2))
-    final, kept = jax.lax.scan(advance, start, (inputs, keys))
-    return final, kept
-
-
-def _normals(bath: Bath, key: Array, like: Array) -> Noise | None:
-    keys = jax.random.split(key, 3)
-    return bath.drawn(lambda stream: jax.random.normal(keys[stream], like.shape, like.dtype))
 
 
 @partial(jax.jit, static_argnums=0)

@@ -17,7 +17,8 @@ from rhel_hw.integrators import Integrator
 from rhel_hw.lessons import Lesson
 from rhel_hw.losses import FinalMSE, TrajectoryMSE, targets_of
 from rhel_hw.problem import Problem
-from rhel_hw.simulation import Keep, method_of, refuse_bytes, refuse_too_large, refuse_unstable, simulate
+from rhel_hw.propagation import Keep
+from rhel_hw.simulation import method_of, refuse_bytes, refuse_too_large, refuse_unstable, simulate
 
 Array = Any
 

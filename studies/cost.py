@@ -417,16 +417,24 @@ def _backpropagation(design: Design) -> tuple[float, float, bool]:
     wrt = tuple(k for k, mask in design.parameters.trainable.items() if mask.any())
     problem = Problem(energy, design.theta(), inputs, design.step, (rest, rest), loss, wrt=wrt)
     whole = _operations(BPTT().program(problem))
-    once = _operations(Program(jax.jit(_prepared, static_argnums=0), (design.hamiltonian, problem.theta)))
-    if whole is None or once is None or whole <= once:
+    prepared = energy.prepare(problem.theta)
+    given = (prepared, problem.state, problem.inputs[0], problem.step)
+    step = _operations(Program(jax.jit(_step, static_argnums=(0, 1)), (energy, reader, *given)))
+    if whole is None or step is None:
         return OPERATIONS * len(design.netlist.elements), 0.0, False
-    return whole - once, once, True
+    step = min(step, whole)  # parameters that are not asked for count in the step alone
+    return step, whole - step, True
 
 
-def _prepared(energy: Any, theta: Mapping[str, Array]) -> Any:
-    """What is computed from parameters once, and its pull-back."""
-    prepared, back = jax.vjp(energy.prepare, dict(theta))
-    return prepared, back(prepared)
+def _step(energy: Any, reader: Any, prepared: Any, state: State, u: Array, length: Array) -> Any:
+    """One step and what its end does to a loss, and the pull-back."""
+
+    def advance(prepared: Any, state: State) -> tuple[State, Array]:
+        q, p, _ = Leapfrog().step(energy, *state, prepared, u, length)
+        return (q, p), jnp.sum(reader(q) ** 2)
+
+    found, back = jax.vjp(advance, prepared, state)
+    return found, back(found)
 
 
 def _operations(program: Program) -> float | None:

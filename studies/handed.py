@@ -21,7 +21,8 @@ from rhel_hw import BPTT, Profile, Yoshida6, settings, simulate_design
 from rhel_hw.bench import Description, Record, Shot
 from rhel_hw.compare import cosine, trained
 from rhel_hw.emulated import EmulatedBench
-from rhel_hw.simulation import Keep, Trajectory
+from rhel_hw.propagation import Keep
+from rhel_hw.simulation import Trajectory
 from rhel_hw.tasks import Teacher
 from studies.sweeps.limits import Requirement
 

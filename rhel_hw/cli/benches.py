@@ -27,9 +27,9 @@ from rhel_hw.cli.common import (
     put_right,
     save,
     stem,
-    use_float64,
     usual_integrator,
 )
+from rhel_hw.runtime import configure
 
 if TYPE_CHECKING:
     from circuits import Design
@@ -73,7 +73,7 @@ def train(
     from rhel_hw.instrument.remote import InstrumentError
     from rhel_hw.learner import OnBench
 
-    use_float64()
+    configure()
     netlist, remote = netlist_and_bench(design, address, profile=profile, set=settings_, chip=chip)
     used = None if remote else settings.profile(netlist, profile, changes_of(settings_))
     task = settings.task(netlist, {"seed": seed})

@@ -23,8 +23,8 @@ from rhel_hw.cli.common import (
     print_json,
     progress,
     stem,
-    use_float64,
 )
+from rhel_hw.runtime import configure
 
 if TYPE_CHECKING:
     from calibration.file import Calibration
@@ -61,7 +61,7 @@ def calibrate(
     from rhel_hw.files import folder
     from studies.calibration_report import write
 
-    use_float64()
+    configure()
     netlist, remote = netlist_and_bench(design, address, profile=profile, set=settings_, chip=chip, chips=chips > 1)
     used = None if remote else settings.profile(netlist, profile, changes_of(settings_))
     task = settings.task(netlist, {"seed": seed})

@@ -50,16 +50,6 @@ CalibrationOption = Annotated[
 PrecisionOption = Annotated[str, typer.Option(help="float64 or float32.")]
 
 
-def use_float64() -> None:
-    """Double precision from here on, without loading JAX before it is needed."""
-    if "jax" not in sys.modules:
-        os.environ["JAX_ENABLE_X64"] = "true"
-        return
-    import jax
-
-    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
-
-
 def usual_integrator(address: str | None) -> str:
     """Of what a bench is compared with and taught by: that of emulated devices, or one as good as continuous time.
 

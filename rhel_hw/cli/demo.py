@@ -18,8 +18,8 @@ from rhel_hw.cli.common import (
     print_json,
     progress,
     save,
-    use_float64,
 )
+from rhel_hw.runtime import configure
 
 if TYPE_CHECKING:
     from circuits import Design
@@ -61,7 +61,7 @@ def demo(
     from rhel_hw.simulation import return_error, reverse, simulate_design
     from studies.plots import learning, losses, reversal
 
-    use_float64()
+    configure()
     choice("--design", design, dict.fromkeys(GALLERY))
     netlist = Netlist.load(design)
     used, task = settings.profile(netlist, profile), settings.task(netlist)

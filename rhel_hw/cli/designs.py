@@ -22,8 +22,8 @@ from rhel_hw.cli.common import (
     progress,
     save,
     stem,
-    use_float64,
 )
+from rhel_hw.runtime import configure
 
 if TYPE_CHECKING:
     from circuits import Design, Legality, Netlist
@@ -37,7 +37,7 @@ def check(design: DesignArgument, as_json: JsonOption = False) -> None:
     """Say whether a design can be trained by echo, and if not, why and how to mend it."""
     from circuits import DesignError, Legality, Netlist
 
-    use_float64()
+    configure()
     try:
         netlist = Netlist.load(design)
         from circuits import examine
@@ -68,9 +68,10 @@ def simulate(
     """Run a design forward and audit its energy."""
     from circuits import Netlist
     from rhel_hw.excitation import stimulus
-    from rhel_hw.simulation import Keep, refuse_too_large, simulate_design
+    from rhel_hw.propagation import Keep
+    from rhel_hw.simulation import refuse_too_large, simulate_design
 
-    use_float64()
+    configure()
     method, dtype = integrator_named(integrator), precision_named(precision)
     compiled = Netlist.load(design).compile(step=step, steps=steps)
     refuse_too_large(compiled.hamiltonian.size, compiled.steps, method, Keep.ENDS)

@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from rhel_hw.cli.common import DesignArgument, JsonOption, print_json, progress, use_float64
+from rhel_hw.cli.common import DesignArgument, JsonOption, print_json, progress
+from rhel_hw.runtime import configure
 
 
 def export(
@@ -40,7 +41,7 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Hand a design over: SPICE decks, schematic, bill of materials, layouts, vectors, a data sheet; and a manifest."""
-    use_float64()
+    configure()
     from circuits import Netlist
     from circuits.handover import refuse_taken
     from rhel_hw.training import trained_values

@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress, use_float64
+from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress
 from rhel_hw.cli.learning import number_or_auto
+from rhel_hw.runtime import configure
 
 DOUBTFUL = 0.1
 """Relative error of gradients from which a training is warned of."""
@@ -53,7 +54,7 @@ def fit(
     """Train a Hamiltonian state-space model by echoes; a run that was killed goes on from its checkpoint."""
     choice("--method", method, {"rhel": None, "bptt": None})
     choice("--split", split, {"random": None, "groups": None, "given": None})
-    use_float64()
+    configure()
     from devices import ArgumentError
     from rhel_hw.data import leaks, load, shifted_copies
     from rhel_hw.data import split as split_of

@@ -27,9 +27,9 @@ from rhel_hw.cli.common import (
     progress,
     put_right,
     size_text,
-    use_float64,
     usual_integrator,
 )
+from rhel_hw.runtime import configure
 
 if TYPE_CHECKING:
     from circuits import Design
@@ -84,7 +84,7 @@ def gradient(
     from rhel_hw.compare import compare, compare_on_bench
     from rhel_hw.emulated import EmulatedBench
 
-    use_float64()
+    configure()
     integrator = integrator or usual_integrator(address)
     method, dtype = integrator_named(integrator), precision_named(precision)
     netlist, remote = netlist_and_bench(design, address, profile=profile, set=settings_, chips=chips > 1)

@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from rhel_hw.cli.common import DesignArgument, JsonOption, print_json, use_float64
+from rhel_hw.cli.common import DesignArgument, JsonOption, print_json
+from rhel_hw.runtime import configure
 
 
 def record(
@@ -26,7 +27,7 @@ def record(
     as_json: JsonOption = False,
 ) -> None:
     """Make measured records a bench on file, which `--bench FILE` plays back: of CSV, HDF5 or Touchstone files."""
-    use_float64()
+    configure()
     from circuits import Netlist
     from devices import ArgumentError
     from rhel_hw.files import refuse_unwritable

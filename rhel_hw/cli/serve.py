@@ -17,8 +17,8 @@ from rhel_hw.cli.common import (
     SetOption,
     changes_of,
     print_json,
-    use_float64,
 )
+from rhel_hw.runtime import configure
 
 MEBIBYTE = 2**20
 
@@ -44,7 +44,7 @@ def serve(
     from rhel_hw.emulated import EmulatedBench
     from rhel_hw.instrument.server import Limits, Server, is_loopback
 
-    use_float64()
+    configure()
     netlist = Netlist.load(design)
     used = settings.profile(netlist, profile, changes_of(settings_))
     limits = Limits(int(message_mib * MEBIBYTE), waveform_values, idle_s, message_s)

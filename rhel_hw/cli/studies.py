@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress, size_text, use_float64
+from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress, size_text
+from rhel_hw.runtime import configure
 
 STUDIES = {
     "toy": "the six-oscillator figure of the paper",
@@ -71,7 +72,7 @@ def study(
         raise ArgumentError(f"Argument `--data` must be left out of the study {name}, which has its own")
     if paper and name not in ("classify", "regress"):
         raise ArgumentError(f"Argument `--paper` must be left out of the study {name}: it is for classify and regress")
-    use_float64()
+    configure()
     from rhel_hw.files import folder
 
     folder(out)
@@ -268,7 +269,7 @@ def benchmark(
 ) -> None:
     """Measure speed as ratios in one run."""
     run = choice("NAME", name, {"gradient": _benchmark_gradient, "scan": _benchmark_scan, "memory": _benchmark_memory})
-    use_float64()
+    configure()
     from studies.benchmarks import machine
 
     rows, lines = run(rounds)

@@ -24,8 +24,8 @@ from rhel_hw.cli.common import (
     progress,
     save,
     stem,
-    use_float64,
 )
+from rhel_hw.runtime import configure
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,7 +75,7 @@ def sweep(
     as_json: JsonOption = False,
 ) -> None:
     """Sweep a design over precision, noise, γ or any other field; killed, it goes on where it was."""
-    use_float64()
+    configure()
     from circuits import Netlist
     from devices import ArgumentError
 

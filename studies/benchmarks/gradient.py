@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from circuits import Netlist
 from circuits.generators import ladder, six_oscillators
+from circuits.hamiltonian import Hamiltonian
 from rhel_hw.baselines import BPTT
-from rhel_hw.problem import Program
+from rhel_hw.problem import Problem
+from rhel_hw.propagation import Keep
+from rhel_hw.propagation import run as run_free
 from rhel_hw.rhel import RHEL
-from rhel_hw.simulation import Keep, propagate
 from rhel_hw.tasks import Teacher
 from studies.benchmarks import interleaved
 
@@ -63,20 +67,22 @@ def run(*, sizes: tuple[Size, ...] = SIZES, rounds: int = 9, report: Report | No
     return rows
 
 
-def programs(size: Size, loss: str) -> dict[str, Program]:
-    """A free pass, and the gradient by the trainable parameters in both ways."""
-    problem = Teacher(loss=loss, batch=size.batch).problem(size.netlist().compile(steps=size.steps))
-    free = Program(propagate, (problem.hamiltonian, problem.integrator, Keep.FINAL, *problem.run))
-    return {"free": free, "rhel": RHEL().program(problem), "bptt": BPTT().program(problem)}
+def calls(hamiltonian: Hamiltonian, problem: Problem) -> dict[str, Callable[[], Any]]:
+    """A free pass, and the gradient by the trainable parameters in both ways, as users call them."""
+    return {
+        "free": partial(run_free, hamiltonian, problem.integrator, Keep.FINAL, *problem.run),
+        "rhel": lambda: RHEL().gradient(problem).parts,
+        "bptt": lambda: BPTT().gradient(problem).parts,
+    }
 
 
 def measure(size: Size, loss: str, rounds: int) -> Row:
     """One size with one loss."""
-    found = programs(size, loss)
-    seconds = interleaved({name: program.run for name, program in found.items()}, rounds)
-    hamiltonian = found["free"].arguments[0]
+    design = size.netlist().compile(steps=size.steps)
+    hamiltonian, problem = design.hamiltonian, Teacher(loss=loss, batch=size.batch).problem(design)
+    seconds = interleaved(calls(hamiltonian, problem), rounds)
     return Row(
-        hamiltonian.assembly.netlist.name,
+        design.netlist.name,
         hamiltonian.size,
         size.batch,
         size.steps,
@@ -85,6 +91,6 @@ def measure(size: Size, loss: str, rounds: int) -> Row:
         seconds["rhel"] / seconds["free"],
         seconds["bptt"] / seconds["free"],
         seconds["rhel"] / seconds["bptt"],
-        found["rhel"].temporary_bytes(),
-        found["bptt"].temporary_bytes(),
+        RHEL().program(problem).temporary_bytes(),
+        BPTT().program(problem).temporary_bytes(),
     )

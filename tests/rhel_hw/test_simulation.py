@@ -169,7 +169,7 @@ def test_kept_parts(toy):
 
 
 def test_one_program_serves_all_steps_and_states(toy):
-    from rhel_hw.simulation import propagate
+    from rhel_hw.propagation import propagate
 
     run_of(toy)
     before = propagate._cache_size()

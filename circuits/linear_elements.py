@@ -1,0 +1,158 @@
+"""Elements whose potentials are quadratic forms: forces by a stiffness matrix, energies and credit by branches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+from jax.custom_derivatives import SymbolicZero
+
+from circuits.assemble import Assembly, Group
+from circuits.branches import Branches
+from circuits.operators import lanes
+from circuits.stiffness import Stiffness
+
+Array = Any
+
+
+NOTHING = 1e-4
+"""A derivative by a parameter, both of order one, that is round-off in any precision."""
+
+
+class Lines(NamedTuple):
+    """Potentials ½k·(b − o)² of branches b, (branches, batch…) each, and the energy where b = o, (batch…)."""
+
+    curvatures: Array
+    origins: Array
+    level: Array
+
+    @property
+    def slopes(self) -> Array:
+        """At zero."""
+        return -self.curvatures * self.origins
+
+
+class Pulled(NamedTuple):
+    """What is computed once per pass."""
+
+    lines: Lines
+    entries: Array
+    """Of the stiffness matrix."""
+    rest: Array
+    """Slope of the potential where all coordinates and inputs are zero, (n, batch…)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Elements whose potentials are quadratic forms, diagonal in their branches."""
+
+    groups: tuple[Group, ...]
+    branches: Branches
+    stiffness: Stiffness
+    bending: frozenset[str]
+    """Keys of parameters that curvatures depend on."""
+    moving: frozenset[str]
+    """Keys of parameters that origins depend on."""
+
+    @classmethod
+    def of(cls, assembly: Assembly) -> Linear | None:
+        """Of a circuit, if it has any, and if no coordinate has too many neighbours; not inductors that are coupled."""
+        coupled = "mutual" in assembly.groups
+        names = [k for k in assembly.branch if assembly.groups[k].kind.linear and not (coupled and k == "inductor")]
+        moving = slice(0, sum(assembly.coordinates.counts[:2]))
+        rows = [assembly.branch[name][:, moving] for name in names]
+        stiffness = Stiffness.of(sp.vstack(rows).tocsr()) if rows else None
+        if stiffness is None:
+            return None
+        groups, rng = tuple(assembly.groups[k] for k in names), np.random.default_rng(0)
+        anywhere = {k: jnp.asarray(rng.uniform(0.5, 1.5, v.shape)) for k, v in assembly.theta.items()}
+        by_theta = jax.jacobian(lambda theta: _lines(groups, theta))(anywhere)
+        felt = [frozenset(k for k, v in part.items() if np.any(np.abs(v) > NOTHING)) for part in by_theta[:2]]
+        return cls(groups, Branches.of(assembly, names), stiffness, *felt)
+
+    def lines(self, theta: Mapping[str, Array]) -> Lines:
+        """For parameters that are all (count,) or all (count, batch)."""
+        return _lines(self.groups, theta)
+
+    def prepare(self, lines: Lines) -> Pulled:
+        """What steps use; slopes are differentiated by curvatures, not by entries."""
+        entries = jax.lax.stop_gradient(self.stiffness.prepare(lines.curvatures))
+        return Pulled(lines, entries, self.branches.reader.transpose(lines.slopes))
+
+    def potential(self, pulled: Pulled, c: Array, u: Array) -> Array:
+        """V of these elements, (batch…)."""
+        b, (curvatures, origins, level) = self.branches(c, u), pulled.lines
+        away = b - lanes(origins, b) if self.moving else b
+        return jnp.sum(lanes(curvatures, b) * away**2, axis=0) / 2 + level
+
+    def slope(self, pulled: Pulled, c: Array, u: Array) -> Array:
+        """∂V/∂c of these elements, (n, batch…)."""
+        found: Array = _slope(self, pulled, c, u)
+        return found
+
+    def pull(self, curvatures: Array, b: Array) -> Array:
+        """Slopes, by coordinate, that branches b of these curvatures have."""
+        return self.branches.reader.transpose(lanes(curvatures, b) * b)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _slope(linear: Linear, pulled: Pulled, c: Array, u: Array) -> Array:
+    total = linear.stiffness.apply(pulled.entries, c)
+    if linear.moving:
+        total = total + lanes(pulled.rest, c)
+    if linear.branches.inputs is not None:
+        total = total + lanes(linear.pull(pulled.lines.curvatures, linear.branches.inputs(u)), c)
+    return total
+
+
+def _slope_change(linear: Linear, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """By curvatures rather than by entries of the matrix, of which there are more."""
+    (pulled, c, u), (by_pulled, by_c, by_u) = primals, tangents
+    total = _slope(linear, pulled, c, u)
+    change = jnp.zeros_like(total)
+    if not _is_zero(by_c):
+        change = change + linear.stiffness.apply(pulled.entries, by_c)
+    if not _is_zero(by_pulled.lines.curvatures):
+        change = change + linear.pull(by_pulled.lines.curvatures, linear.branches(c, u))
+    if linear.moving and not _is_zero(by_pulled.rest):
+        change = change + lanes(by_pulled.rest, c)
+    if linear.branches.inputs is not None and not _is_zero(by_u):
+        change = change + lanes(linear.pull(pulled.lines.curvatures, linear.branches.inputs(by_u)), c)
+    return total, change
+
+
+_slope.defjvp(_slope_change, symbolic_zeros=True)
+
+
+def _is_zero(tangent: Any) -> bool:
+    return isinstance(tangent, SymbolicZero)
+
+
+def _lines(groups: Sequence[Group], theta: Mapping[str, Array]) -> Lines:
+    like = next(iter(theta.values()))
+    curvatures, origins, level = [], [], jnp.zeros(like.shape[1:], like.dtype)
+    for group in groups:
+        zeros = tuple(jnp.zeros((len(group.names), *like.shape[1:]), like.dtype) for _ in group.kind.branches)
+        (_, energy), at_rest = _potential(zeros, group, theta)
+        _, at_one = _potential(tuple(x + 1 for x in zeros), group, theta)
+        for first, second in zip(at_rest, at_one, strict=True):
+            bend = second - first
+            origin = jnp.where(bend == 0, 0.0, -first / jnp.where(bend == 0, 1.0, bend))
+            curvatures.append(bend)
+            origins.append(origin)
+            energy = energy - jnp.sum(bend * origin**2, axis=0) / 2
+        level = level + energy
+    return Lines(jnp.concatenate(curvatures), jnp.concatenate(origins), level)
+
+
+@partial(jax.value_and_grad, has_aux=True)
+def _potential(b: tuple[Array, ...], group: Group, theta: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Of all lanes together, and of each."""
+    each = jnp.sum(group.kind.potential(b, group.values(theta)), axis=0)
+    return jnp.sum(each), each
