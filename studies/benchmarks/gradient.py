@@ -32,6 +32,8 @@ class Row:
     rhel_over_bptt: float
     rhel_bytes: int
     bptt_bytes: int
+    input_bytes: int
+    """Of the waveforms, the one argument that grows with the number of steps."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ SIZES = (
     Size(lambda: ladder(16), 4, 20_000),
 )
 """Sizes by coordinates × batch: 6×256, 64×16, 256×16, 16×4."""
+LENGTHS = tuple(Size(lambda: ladder(16), 4, steps) for steps in (100, 1000, 10_000, 100_000))
+"""One circuit over ever longer series."""
 
 
 def run(*, sizes: tuple[Size, ...] = SIZES, rounds: int = 9, report: Report | None = None) -> list[Row]:
@@ -87,4 +91,5 @@ def measure(size: Size, loss: str, rounds: int) -> Row:
         seconds["rhel"] / seconds["bptt"],
         found["rhel"].temporary_bytes(),
         found["bptt"].temporary_bytes(),
+        found["free"].arguments[4].nbytes,
     )
