@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
@@ -23,6 +24,10 @@ BENCHMARKS = {
 }
 
 
+WIDTH = 120
+"""Of tables that do not go to a terminal."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """Rows by what they are of, for machines; tables and words for people; versions of other tools."""
@@ -42,13 +47,15 @@ def benchmark(
     as_json: JsonOption = False,
 ) -> None:
     """Measure speed as ratios in one run; without a name, list what can be measured."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     if name is None:
         if as_json:
             print_json({"benchmarks": BENCHMARKS})
             return
+        listed = Table.grid(padding=(0, 2))
         for known, words in BENCHMARKS.items():
-            console.print(f"[bold]{known:10}[/bold]{words}")
+            listed.add_row(f"[bold]{known}[/bold]", words)
+        console.print(listed)
         return
     run = choice("NAME", name, dict(zip(BENCHMARKS, RUNS, strict=True)))
     use_float64()
@@ -72,7 +79,8 @@ def benchmark(
 def _table(*columns: str, left: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+        words = column in left
+        table.add_column(column, justify="left" if words else "right", no_wrap=not words)
     return table
 
 
@@ -86,13 +94,13 @@ def _forward(rounds: int) -> Measured:
         rows = forward.run(rounds=rounds, report=report)
     with progress("measuring rivals", "rivals") as report:
         others, skipped = rivals.run(rounds=rounds, report=report)
-    loops = _table("energy", "size", "steps", "kept", "ours", "C", "ours over C", "apart", left=("energy", "kept"))
+    loops = _table("energy", "size", "steps", "kept", "ours", "C", "ours\nover C", "apart", left=("energy", "kept"))
     for r in rows:
         by_hand = ("–",) * 3 if r.c_ns is None else (f"{r.c_ns:.2f} ns", f"{r.over_c:.2f}×", f"{r.apart:.0e}")
         kept = "trajectory" if r.trajectory else "end"
         loops.add_row(r.energy, f"{r.coordinates}×{r.lanes}", f"{r.steps}", kept, f"{r.own_ns:.2f} ns", *by_hand)
     names = ("rival", "task", "rival's", "ours")
-    table = _table("rival", "task", "error", "rival's", "time", "ours", "steps", "time", "rival over ours", left=names)
+    table = _table("rival", "task", "error", "rival's", "time", "ours", "steps", "time", "rival\nover ours", left=names)
     for other in others:
         table.add_row(
             other.rival, other.task, "same steps" if other.wanted is None else f"{other.wanted:.0e}",
@@ -124,14 +132,14 @@ def _gradient(rounds: int) -> Measured:
     tables = []
     for found in (rows, lengths):
         table = _table(
-            "size", "steps", "loss", "free pass", "RHEL", "BPTT", "RHEL/BPTT", "RHEL memory", "BPTT memory", "inputs",
+            "size", "steps", "loss", "free pass", "RHEL", "BPTT", "RHEL\nmemory", "BPTT\nmemory", "inputs",
             left=("loss",),
         )  # fmt: skip
         for r in found:
             table.add_row(
                 f"{r.coordinates}×{r.batch}", f"{r.steps}", r.loss, f"{1e3 * r.free_seconds:.1f} ms",
-                f"{r.rhel_over_free:.2f}×", f"{r.bptt_over_free:.2f}×", f"{r.rhel_over_bptt:.2f}",
-                size_text(r.rhel_bytes), size_text(r.bptt_bytes), size_text(r.input_bytes),
+                f"{r.rhel_over_free:.2f}×", f"{r.bptt_over_free:.2f}×", size_text(r.rhel_bytes),
+                size_text(r.bptt_bytes), size_text(r.input_bytes),
             )  # fmt: skip
         tables.append(table)
     words = "size: coordinates × lanes; RHEL (centred, hold) and BPTT in free passes; memory: peak of temporaries"
@@ -143,7 +151,7 @@ def _sweep(rounds: int) -> Measured:
 
     with progress("sweeping", "sizes") as report:
         rows = sweep.run(rounds=rounds, report=report)
-    table = _table("points", "threads", "seconds", "points a second", "a loop", "over the loop")
+    table = _table("points", "threads", "seconds", "points\na second", "of a\nloop", "over\nthe loop")
     for r in rows:
         table.add_row(
             f"{r.points}", f"{r.workers}", f"{r.seconds:.3f}", f"{r.points_per_second:.0f}",
@@ -157,7 +165,7 @@ def _graph(rounds: int) -> Measured:
 
     with progress("measuring", "graphs") as report:
         rows, exponents = graph.run(rounds=rounds, report=report)
-    table = _table("graph", "nodes", "edges", "a step", "per edge and lane", "compiled in", left=("graph",))
+    table = _table("graph", "nodes", "edges", "a step", "per edge\nand lane", "compiled in", left=("graph",))
     for r in rows:
         table.add_row(
             r.topology, f"{r.nodes}", f"{r.edges}", f"{r.step_us:.2f} µs", f"{r.edge_ns:.2f} ns",
@@ -173,7 +181,7 @@ def _startup(rounds: int) -> Measured:
 
     with progress("starting", "processes") as report:
         rows = startup.run(rounds=rounds, report=report)
-    table = _table("command", "first", "again", "programs kept", left=("command",))
+    table = _table("command", "first", "again", "programs\nkept", left=("command",))
     for r in rows:
         again = "" if r.second_seconds is None else f"{r.second_seconds:.2f} s"
         table.add_row(r.command, f"{r.first_seconds:.2f} s", again, f"{r.kept_programs}")
@@ -202,7 +210,7 @@ def _memory(rounds: int) -> Measured:
     with progress("training", "cases") as report:
         rows = memory.run(report=report)
     table = _table(
-        "units", "method", "steps", "batch", "temporaries", "peak of the process", "s a move", "losses",
+        "units", "method", "steps", "batch", "temporaries", "peak of\nthe process", "s a move", "losses",
         left=("units", "method"),
     )  # fmt: skip
     for r in rows:
