@@ -29,7 +29,7 @@ SIZES = {
     "grid": (9, 36, 100, 324, 1024, 3025, 10_000),
     "all-to-all": (10, 30, 100, 300),
 }
-"""Numbers of nodes; in the densest graph 44,850 edges."""
+"""Numbers of nodes; the largest all-to-all graph has 45,150 edges."""
 BATCH = 4
 WORK = 10**7
 """About how many updates of an edge in a lane are timed at once."""

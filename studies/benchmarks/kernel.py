@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devices import ArgumentError
+from rhel_hw.hru import DELTA, GAIN, STIFFNESS
 
 Floats = NDArray[np.float32]
 
@@ -47,7 +48,7 @@ class Kernel:
         self, theta: dict[str, Floats], B: Floats, x: Floats, q: Floats, p: Floats, path: Floats | None = None
     ) -> None:
         """Move a row of nonlinear units, q and p (n, lanes), through x (steps, features, lanes)."""
-        parameters = (_pointer(theta[k]) for k in ("delta", "gain", "stiffness"))
+        parameters = (_pointer(theta[k]) for k in (DELTA, GAIN, STIFFNESS))
         self.library.units(*_sizes(x, q), *parameters, *map(_pointer, (B, x, q, p, path)))
 
     def ladder(
@@ -62,19 +63,22 @@ class Kernel:
         )  # fmt: skip
 
 
-@cache
 def built(features: int) -> Kernel | None:
     """The kernel, or none where there is no compiler."""
     path = compiler()
-    if path is None:
-        return None
+    return None if path is None else _built(path, features)
+
+
+@cache
+def _built(path: str, features: int) -> Kernel:
     with TemporaryDirectory(prefix="rhel-hw-kernel-") as folder, as_file(files(__package__) / "leapfrog.c") as source:
         library = Path(folder) / "leapfrog.so"
         command = [path, *FLAGS, f"-DFEATURES={features}", "-o", str(library), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ArgumentError(
-                f"`CC` must be a C compiler, but {path} ended with code {done.returncode}: {done.stderr}"
+                f"Argument `CC` must be a C compiler, but {path} ended with code "
+                f"{done.returncode}: {done.stderr.strip()}"
             )
         return Kernel(ctypes.CDLL(str(library)))
 
