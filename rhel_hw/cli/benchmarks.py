@@ -127,17 +127,19 @@ def _gradient(rounds: int) -> Measured:
 
     with progress("measuring sizes", "sizes") as report:
         rows = gradient.run(rounds=rounds, report=report)
+    with progress("measuring layers", "layers") as report:
+        rows += gradient.run(sizes=gradient.LAYERS, rounds=rounds, report=report)
     with progress("measuring lengths", "lengths") as report:
         lengths = gradient.run(sizes=gradient.LENGTHS, rounds=rounds, report=report)
     tables = []
     for found in (rows, lengths):
         table = _table(
-            "size", "steps", "loss", "free pass", "RHEL", "BPTT", "RHEL\nmemory", "BPTT\nmemory", "inputs",
-            left=("loss",),
+            "of", "size", "steps", "loss", "free pass", "RHEL", "BPTT", "RHEL\nmemory", "BPTT\nmemory", "inputs",
+            left=("of", "loss"),
         )  # fmt: skip
         for r in found:
             table.add_row(
-                f"{r.coordinates}×{r.batch}", f"{r.steps}", r.loss, f"{1e3 * r.free_seconds:.1f} ms",
+                r.circuit, f"{r.coordinates}×{r.batch}", f"{r.steps}", r.loss, f"{1e3 * r.free_seconds:.1f} ms",
                 f"{r.rhel_over_free:.2f}×", f"{r.bptt_over_free:.2f}×", size_text(r.rhel_bytes),
                 size_text(r.bptt_bytes), size_text(r.input_bytes),
             )  # fmt: skip

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 from circuits import Netlist
 from circuits.generators import ladder, six_oscillators
-from rhel_hw.baselines import BPTT
+from rhel_hw.baselines import BPTT, ThroughTime
+from rhel_hw.hru import NonlinearUnits, Theta
+from rhel_hw.integrators import Leapfrog
+from rhel_hw.layers import WATCHED, Echoes, Method, positions
 from rhel_hw.problem import Program
+from rhel_hw.recurrences import NonlinearRow
 from rhel_hw.rhel import RHEL
 from rhel_hw.simulation import Keep, propagate
 from rhel_hw.tasks import Teacher
 from studies.benchmarks import interleaved
 
+Array = Any
 Report = Callable[[int, int], None]
+
+STRENGTH = 0.03
+"""By which all nudges of a pass together displace a unit of a layer, over its position: single precision sees that."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +36,7 @@ class Row:
     """One size. Times are of compiled programs; memory is the peak beside arguments and results."""
 
     circuit: str
+    """Its name, or "nonlinear units" of a layer."""
     coordinates: int
     batch: int
     steps: int
@@ -56,14 +71,32 @@ LENGTHS = tuple(Size(lambda: ladder(16), 4, steps) for steps in (100, 1000, 10_0
 """One circuit over ever longer series."""
 
 
-def run(*, sizes: tuple[Size, ...] = SIZES, rounds: int = 9, report: Report | None = None) -> list[Row]:
-    """Measure every size with a running and with a final loss."""
-    cases = [(size, loss) for size in sizes for loss in ("trajectory", "final")]
+@dataclass(frozen=True)
+class Units:
+    """A row of nonlinear units as a layer: how many, lanes, steps."""
+
+    coordinates: int
+    batch: int
+    steps: int
+
+
+LAYERS = (Units(6, 256, 4000), Units(256, 16, 1000))
+"""In single precision, as models have them; by their parameters and their inputs."""
+
+
+def run(*, sizes: tuple[Size | Units, ...] = SIZES, rounds: int = 9, report: Report | None = None) -> list[Row]:
+    """Measure every size with a running and, where that is of use, with a final loss."""
+    cases = [
+        (size, loss)
+        for size in sizes
+        for loss in ("trajectory", "final")
+        if loss == "trajectory" or isinstance(size, Size)
+    ]
     rows = []
     for done, (size, loss) in enumerate(cases):
         if report:
             report(done, len(cases))
-        rows.append(measure(size, loss, rounds))
+        rows.append(measure(size, loss, rounds) if isinstance(size, Size) else measure_layer(size, rounds))
     return rows
 
 
@@ -75,15 +108,54 @@ def programs(size: Size, loss: str) -> dict[str, Program]:
 
 
 def measure(size: Size, loss: str, rounds: int) -> Row:
-    """One size with one loss."""
+    """One circuit with one loss."""
     found = programs(size, loss)
+    hamiltonian, _, _, _, inputs, *_ = found["free"].arguments
+    name = hamiltonian.assembly.netlist.name
+    return _row(name, (hamiltonian.size, size.batch, size.steps), loss, found, inputs.nbytes, rounds)
+
+
+def layer_programs(size: Units) -> dict[str, Program]:
+    """The same of a layer whose loss is half the mean square of its positions."""
+    row, rng = NonlinearRow(size.coordinates), np.random.default_rng(0)
+    theta = {k: jnp.asarray(v, jnp.float32) for k, v in row.theta(row.start(rng)).items()}
+    inputs = jnp.asarray(rng.normal(size=(size.steps, size.coordinates, size.batch)), jnp.float32)
+    methods = {"rhel": Echoes(), "bptt": ThroughTime()}
+    found = {name: Program(_layer_gradient, (row.energy(), how, theta, inputs)) for name, how in methods.items()}
+    return {"free": Program(_layer_pass, (row.energy(), theta, inputs)), **found}
+
+
+def measure_layer(size: Units, rounds: int) -> Row:
+    """One layer."""
+    found = layer_programs(size)
+    inputs = found["free"].arguments[-1]
+    sizes = (size.coordinates, size.batch, size.steps)
+    return _row("nonlinear units", sizes, "trajectory", found, inputs.nbytes, rounds)
+
+
+@partial(jax.jit, static_argnums=0)
+def _layer_pass(energy: NonlinearUnits, theta: Theta, inputs: Array) -> Array:
+    return positions(energy, Leapfrog(), theta, inputs, jnp.ones((), inputs.dtype))[0]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _layer_gradient(energy: NonlinearUnits, how: Method, theta: Theta, inputs: Array) -> Array:
+    one, watch = jnp.ones((), inputs.dtype), jnp.zeros(WATCHED, inputs.dtype)
+    strength = STRENGTH * inputs[0].size * one  # the loss is a mean over steps, units and lanes
+
+    def loss(theta: Theta, inputs: Array) -> Array:
+        return jnp.mean(how.through(energy, theta, inputs, one, strength, watch) ** 2) / 2
+
+    return jax.grad(loss, argnums=(0, 1))(theta, inputs)
+
+
+def _row(
+    name: str, sizes: tuple[int, int, int], loss: str, found: dict[str, Program], input_bytes: int, rounds: int
+) -> Row:
     seconds = interleaved({name: program.run for name, program in found.items()}, rounds)
-    hamiltonian = found["free"].arguments[0]
     return Row(
-        hamiltonian.assembly.netlist.name,
-        hamiltonian.size,
-        size.batch,
-        size.steps,
+        name,
+        *sizes,
         loss,
         seconds["free"],
         seconds["rhel"] / seconds["free"],
@@ -91,5 +163,5 @@ def measure(size: Size, loss: str, rounds: int) -> Row:
         seconds["rhel"] / seconds["bptt"],
         found["rhel"].temporary_bytes(),
         found["bptt"].temporary_bytes(),
-        found["free"].arguments[4].nbytes,
+        input_bytes,
     )

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
@@ -128,6 +129,17 @@ def test_memory_of_echoes_grows_by_no_more_than_the_inputs():
         assert inputs == 450 * 2 * 8
         assert long.rhel_bytes - short.rhel_bytes <= share * inputs
         assert long.bptt_bytes - short.bptt_bytes > 3 * inputs  # at least a position of every oscillator
+
+
+def test_layers_are_differentiated_alike():
+    """By echoes in single precision, within a thousandth of backpropagation."""
+    found = gradient.layer_programs(gradient.Units(3, 4, 60))
+    by_echoes, exact = (
+        np.concatenate([np.ravel(x) for x in jax.tree.leaves(found[k].run())]) for k in ("rhel", "bptt")
+    )
+    assert np.linalg.norm(by_echoes - exact) < 1e-3 * np.linalg.norm(exact)
+    row = gradient.measure_layer(gradient.Units(3, 4, 60), 1)
+    assert row.input_bytes == 60 * 3 * 4 * 4
 
 
 @pytest.mark.parametrize("points", sweep.POINTS)
