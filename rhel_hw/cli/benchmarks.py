@@ -85,9 +85,6 @@ def _table(*columns: str, left: Sequence[str] = ()) -> Table:
 
 
 def _forward(rounds: int) -> Measured:
-    from importlib.metadata import version
-    from importlib.util import find_spec
-
     from studies.benchmarks import forward, kernel, rivals
 
     with progress("measuring loops", "sizes") as report:
@@ -112,8 +109,8 @@ def _forward(rounds: int) -> Measured:
         "after 200 steps\n"
     )
     compiled = kernel.compiler() is not None
-    tools = {"cc": f"{kernel.version()} {' '.join(kernel.FLAGS)}"} if compiled else {}
-    tools |= {tool: version(tool) for tool in ("scipy", "diffrax") if find_spec(tool)}
+    tools = {"C by": f"{kernel.version()} {' '.join(kernel.FLAGS)}"} if compiled else {}
+    tools |= rivals.versions()
     return Measured(
         {"rows": rows, "rivals": others},
         [loops, words, table],

@@ -8,9 +8,11 @@ samples, a circuit takes a step for each of them anyway, and diffrax is told to 
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from math import ceil
 from typing import Any
@@ -156,6 +158,15 @@ def run(
             report(done, len(cases))
         rows.append(case())
     return rows, [WITHOUT[name] for name, found in there.items() if not found]
+
+
+def versions() -> dict[str, str]:
+    """Of the rivals that are here."""
+    found = {name: version(name) for name in ("scipy", "diffrax") if find_spec(name)}
+    if path := shutil.which("ngspice"):
+        told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        found["ngspice"] = told.partition("ngspice-")[2].partition(" ")[0] or "unknown"
+    return found
 
 
 def measure(rival: str, task: Task, wanted: float, rounds: int) -> Row:
