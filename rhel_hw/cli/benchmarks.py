@@ -22,8 +22,6 @@ BENCHMARKS = {
     "scan": "linear units by blocks of steps or by a loop",
     "memory": "training on 50,000 steps",
 }
-
-
 WIDTH = 120
 """Of tables that do not go to a terminal."""
 
@@ -57,7 +55,7 @@ def benchmark(
             listed.add_row(f"[bold]{known}[/bold]", words)
         console.print(listed)
         return
-    run = choice("NAME", name, dict(zip(BENCHMARKS, RUNS, strict=True)))
+    run = choice("NAME", name, RUNS)
     use_float64()
     from studies.benchmarks import machine
 
@@ -221,4 +219,12 @@ def _memory(rounds: int) -> Measured:
     return Measured({"rows": rows}, [table, words])
 
 
-RUNS: tuple[Callable[[int], Measured], ...] = (_forward, _gradient, _sweep, _graph, _startup, _scan, _memory)
+RUNS: dict[str, Callable[[int], Measured]] = {
+    "forward": _forward,
+    "gradient": _gradient,
+    "sweep": _sweep,
+    "graph": _graph,
+    "startup": _startup,
+    "scan": _scan,
+    "memory": _memory,
+}

@@ -161,7 +161,7 @@ def run(
 
 
 def versions() -> dict[str, str]:
-    """Of the rivals that are here."""
+    """Versions of the rivals that are here, as far as they tell."""
     found = {name: version(name) for name in ("scipy", "diffrax") if find_spec(name)}
     if path := shutil.which("ngspice"):
         told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
@@ -172,9 +172,7 @@ def versions() -> dict[str, str]:
 def measure(rival: str, task: Task, wanted: float, rounds: int) -> Row:
     """One rival at one error: the fastest of its methods against the fastest of ours, in turns."""
     others = {"SciPy": scipy_methods, "ngspice": ngspice_methods, "diffrax": diffrax_methods}[rival]
-    own, theirs = (
-        {m: m.settled(task, wanted) for m in found} for found in (list(own_methods(task)), list(others(task)))
-    )
+    own, theirs = ({m: m.settled(task, wanted) for m in found(task)} for found in (own_methods, others))
     settled = own | theirs
     seconds = interleaved({m.name: partial(m.solve, setting) for m, (setting, _) in settled.items()}, rounds)
     best, other = (min(found, key=lambda m: seconds[m.name]) for found in (own, theirs))
@@ -290,14 +288,14 @@ def ngspice_methods(task: Task) -> Iterator[Method]:
     }
     volts = {n: float(v) * scale[n] for n, v in zip(names, speeds, strict=True) if v}
     writer = Writer(design.netlist.replace(initial=Initial(velocities=volts)))
-    cards = [line for line in writer.lines() if not line.startswith((".tran", ".end"))]
+    cards = [line for line in writer.lines() if line != ".end" and not line.startswith(".tran")]
     probes = [f"v({writer.nodes[n]})" for n in names]
     stop = task.duration * units.time
 
     def solve(step: float) -> Any:
         longest = step * units.time
         # Steps of one length: a tolerance of truncation errors that none exceeds.
-        last = [".options reltol=1e-6 abstol=1e-15 vntol=1e-12 trtol=1e6 ", f".save {' '.join(probes)}"]
+        last = [".options reltol=1e-6 abstol=1e-15 vntol=1e-12 trtol=1e6", f".save {' '.join(probes)}"]
         last += [f".tran {stop!r} {stop!r} {stop * (1 - 1e-9)!r} {longest!r} uic", ".end"]
         waves = run_deck("\n".join([*cards, *last]) + "\n", timeout_s=600.0)
         speeds = np.array([waves[probe.lower()][-1] / scale[n] for probe, n in zip(probes, names, strict=True)])

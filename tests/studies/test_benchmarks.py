@@ -10,6 +10,7 @@ import pytest
 
 from circuits.generators import ladder
 from devices import ArgumentError
+from rhel_hw.cli.benchmarks import RUNS
 from studies.benchmarks import forward, gradient, graph, kernel, machine, rivals, startup, sweep
 from studies.sweeps import Sweep
 
@@ -182,7 +183,7 @@ def test_the_machine_has_a_name():
 
 def test_benchmarks_are_listed(call):
     listed = json.loads(call("benchmark", "--json"))["benchmarks"]
-    assert list(listed) == ["forward", "gradient", "sweep", "graph", "startup", "scan", "memory"]
+    assert listed.keys() == RUNS.keys() >= {"forward", "gradient", "sweep", "graph", "startup"}
     assert all(name in call("benchmark") for name in listed)
     assert "did you mean `startup`" in call("benchmark", "startpu", code=2)
 
