@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from circuits.operators import lanes
+from circuits.operators import lanes, times
 from devices.maths import log_cosh
 
 Array = Any
@@ -112,10 +113,10 @@ class Units(ABC):
         """B·u, added up inside the loop over steps: as a product before it, it takes longer than the loop."""
         if not self.features:
             return u
-        weights = theta[INJECTION]
-        columns = jnp.moveaxis(weights.reshape(self.size, self.features, *weights.shape[1:]), 1, 0)
-        parts = [lanes(own, q) * given for own, given in zip(columns, u, strict=True)]
-        return sum(parts[1:], start=parts[0])
+        weights = theta[INJECTION].reshape(self.size, self.features, *theta[INJECTION].shape[1:])
+        if weights.ndim == 2:
+            return times(weights, u)
+        return jnp.sum(jax.vmap(lanes, (1, None), 1)(weights, q) * u, axis=1)
 
     def rotation(self, q: Array, p: Array, prepared: Values) -> Array:
         """There is none, so nobody asks."""

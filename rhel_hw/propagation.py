@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from circuits.hamiltonian import Hamiltonian, Theta
 from rhel_hw.cores import shares, side_by_side
 from rhel_hw.dissipation import Bath, Noise, bath_of
-from rhel_hw.integrators import Integrator
+from rhel_hw.integrators import Energy, Integrator
 
 Array = Any
 State = tuple[Array, Array]
@@ -24,13 +24,14 @@ class Keep(Enum):
     """How much of a run is kept."""
 
     FINAL = "final state only"
+    POSITIONS = "positions at the end of every step"
     ENDS = "positions and momenta at the end of every step"
     ALL = "those, and the kick points inside every step"
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def propagate(
-    hamiltonian: Hamiltonian, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
+    hamiltonian: Energy, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
     step: Array, noise: tuple[Array, Array] | None = None,
 ) -> tuple[State, Kept]:  # fmt: skip
     """The compiled loop: final state, and the positions, momenta and kick points that are kept.
@@ -39,7 +40,7 @@ def propagate(
     """
     prepared = hamiltonian.prepare(theta)
     thermal, key = (None, None) if noise is None else noise
-    bath = bath_of(hamiltonian, prepared, step / 2, thermal)
+    bath = bath_of(hamiltonian, prepared, step / 2, thermal) if isinstance(hamiltonian, Hamiltonian) else Bath()
 
     def advance(state: State, given: tuple[Array, Array | None]) -> Any:
         u, keys = given
@@ -47,8 +48,8 @@ def propagate(
         q, p = bath(state, first)
         q, p, inside = integrator.step(hamiltonian, q, p, prepared, u, step)
         q, p = bath((q, p), second)
-        ends = keep is not Keep.FINAL
-        return (q, p), (q if ends else None, p if ends else None, jnp.stack(inside.kicks) if keep is Keep.ALL else None)
+        kicks = jnp.stack(inside.kicks) if keep is Keep.ALL else None
+        return (q, p), (None if keep is Keep.FINAL else q, p if keep in (Keep.ENDS, Keep.ALL) else None, kicks)
 
     keys = None if key is None else jax.random.split(key, (len(inputs), 2))
     final, kept = jax.lax.scan(advance, start, (inputs, keys))
@@ -61,7 +62,7 @@ def _normals(bath: Bath, key: Array, like: Array) -> Noise | None:
 
 
 def run(
-    hamiltonian: Hamiltonian, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
+    hamiltonian: Energy, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
     step: Array, noise: tuple[Array, Array] | None = None,
 ) -> tuple[State, Kept]:  # fmt: skip
     """`propagate`, with the lanes on all cores where that pays. Noise is drawn for all lanes at once, and stays so."""

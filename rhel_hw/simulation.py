@@ -314,7 +314,7 @@ def return_error(forward: Trajectory, backward: Trajectory) -> float:
 
 def refuse_too_large(size: int, steps: int, method: Integrator, keep: Keep, itemsize: int = 8) -> None:
     """Refuse a run of `size` numbers a step whose record would not fit, before anything is allocated for it."""
-    arrays = {Keep.FINAL: 0, Keep.ENDS: 2, Keep.ALL: 2 + len(method.lengths)}[keep]
+    arrays = {Keep.FINAL: 0, Keep.POSITIONS: 1, Keep.ENDS: 2, Keep.ALL: 2 + len(method.lengths)}[keep]
     refuse_bytes(arrays * steps * size * itemsize, "steps", "the trajectory", "keep only the final state")
 
 

@@ -106,7 +106,7 @@ class Teacher:
             )
         reader = targets_of(design)
         refuse_unstable(design, method)
-        keep = Keep.ENDS if self.loss == "trajectory" else Keep.FINAL
+        keep = Keep.POSITIONS if self.loss == "trajectory" else Keep.FINAL
         lanes, channels = self._lanes(design), max(design.hamiltonian.inputs, 1)
         refuse_bytes(8 * design.steps * lanes * channels, "steps", "the inputs", "use a smaller batch")
         refuse_too_large(design.hamiltonian.size * lanes, design.steps, method, keep)

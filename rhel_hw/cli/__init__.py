@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rhel_hw.cli.benches import profiles, train
+from rhel_hw.cli.benchmarks import benchmark
 from rhel_hw.cli.calibrate import calibrate
 from rhel_hw.cli.common import print_json
 from rhel_hw.cli.demo import demo, gallery
@@ -19,7 +20,7 @@ from rhel_hw.cli.learning import gradient
 from rhel_hw.cli.presets import presets
 from rhel_hw.cli.record import record
 from rhel_hw.cli.serve import serve
-from rhel_hw.cli.studies import benchmark, study
+from rhel_hw.cli.studies import study
 from rhel_hw.cli.sweep import sweep
 
 app = typer.Typer(

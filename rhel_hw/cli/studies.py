@@ -1,8 +1,7 @@
-"""The commands that reproduce results and measure speed."""
+"""The command that reproduces results."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress, size_text
+from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress
 from rhel_hw.runtime import configure
 
 STUDIES = {
@@ -253,80 +252,3 @@ def _tabled(task: str, name: str, asked: Asked, out: Path) -> tuple[dict[str, An
         stack_figures.save_table(document, out, name),
     ]
     return {**document, "files": [str(f) for f in files]}, [escape(line) for line in lines]
-
-
-def benchmark(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="gradient: echo learning against a free pass and BPTT; scan: linear units by blocks of steps or by a "
-            "loop; memory: training on 50,000 steps.",
-        ),
-    ],
-    rounds: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians are reported.")] = 9,
-    as_json: JsonOption = False,
-) -> None:
-    """Measure speed as ratios in one run."""
-    run = choice("NAME", name, {"gradient": _benchmark_gradient, "scan": _benchmark_scan, "memory": _benchmark_memory})
-    configure()
-    from studies.benchmarks import machine
-
-    rows, lines = run(rounds)
-    if as_json:
-        print_json({"benchmark": name, "machine": machine(), "rows": [asdict(r) for r in rows]})
-        return
-    console = Console(highlight=False)
-    console.print(", ".join(f"{k} {v}" for k, v in machine().items()))
-    for line in lines:
-        console.print(line)
-
-
-def _benchmark_gradient(rounds: int) -> tuple[list[Any], list[Any]]:
-    from studies.benchmarks import gradient
-
-    with progress("measuring", "sizes") as report:
-        rows = gradient.run(rounds=rounds, report=report)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("size", "steps", "loss", "free pass", "RHEL", "BPTT", "RHEL memory", "BPTT memory"):
-        table.add_column(column, justify="left" if column == "loss" else "right")
-    for r in rows:
-        table.add_row(
-            f"{r.coordinates}×{r.batch}", f"{r.steps}", r.loss, f"{1e3 * r.free_seconds:.1f} ms",
-            f"{r.rhel_over_free:.2f}×", f"{r.bptt_over_free:.2f}×", size_text(r.rhel_bytes), size_text(r.bptt_bytes),
-        )  # fmt: skip
-    words = "size: coordinates × lanes; RHEL (centred, hold) and BPTT in free passes; memory: peak of temporaries"
-    return rows, [table, words]
-
-
-def _benchmark_scan(rounds: int) -> tuple[list[Any], list[Any]]:
-    from studies.benchmarks import scan
-
-    with progress("measuring", "sizes") as report:
-        rows = scan.run(rounds=rounds, report=report)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("steps", "lanes", "free pass", "by blocks", "used", "echoes", "by blocks", "used"):
-        table.add_column(column, justify="right")
-    for r in rows:
-        table.add_row(
-            f"{r.steps}", f"{r.lanes}", f"{1e3 * r.free_seconds:.2f} ms", f"{r.free_ratio:.2f}×",
-            "yes" if r.free_by_blocks else "", f"{1e3 * r.echo_seconds:.2f} ms", f"{r.echo_ratio:.2f}×",
-            "yes" if r.echo_by_blocks else "",
-        )  # fmt: skip
-    return rows, [table, "lanes: units × batch; times by a loop over all steps, and by blocks over that"]
-
-
-def _benchmark_memory(rounds: int) -> tuple[list[Any], list[Any]]:
-    from studies.benchmarks import memory
-
-    with progress("training", "cases") as report:
-        rows = memory.run(report=report)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("units", "method", "steps", "batch", "temporaries", "peak of the process", "s a move", "losses"):
-        table.add_column(column, justify="left" if column in ("units", "method") else "right")
-    for r in rows:
-        table.add_row(
-            r.units, r.method, f"{r.steps}", f"{r.batch}", size_text(r.temporary_bytes), size_text(r.peak_bytes),
-            f"{r.move_seconds:.1f}", ", ".join("–" if x is None else f"{x:.3g}" for x in r.losses),
-        )  # fmt: skip
-    return rows, [table, "temporaries: of a move, as the compiler plans them; peak: resident memory while training"]

@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -14,12 +15,20 @@ from typing import Any
 def machine() -> dict[str, str]:
     """Where the numbers come from."""
     return {
-        "processor": platform.machine(),
+        "processor": f"{_model()} ({platform.machine()})",
         "cores": str(os.cpu_count()),
         "python": platform.python_version(),
         "jax": version("jax"),
         "rhel-hw": version("rhel-hw"),
     }
+
+
+def _model() -> str:
+    """What the processor is called, where the system tells."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(found, platform.processor() or "unknown")
 
 
 def interleaved(functions: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:

@@ -298,14 +298,3 @@ def test_a_gradient_costs_at_most_four_free_passes_and_no_more_than_backpropagat
         if seconds["rhel"] <= seconds["bptt"] and (seconds["rhel"] <= 4 * seconds["free"] or not large):
             return
     pytest.fail(f"{seconds}")
-
-
-@pytest.mark.slow
-def test_the_benchmark_prints_ratios(call, monkeypatch):
-    monkeypatch.setattr(
-        benchmark, "run", lambda **_: [benchmark.measure(benchmark.Size(lambda: ladder(3), 2, 50), "final", 1)]
-    )
-    out = call("benchmark", "gradient", "--json")
-    assert json.loads(out)["rows"][0]["coordinates"] == 3
-    assert "RHEL" in call("benchmark", "gradient")
-    assert "did you mean `gradient`" in call("benchmark", "gradent", code=2)
