@@ -307,8 +307,10 @@ class Hamiltonian:
 
     def inverse_error(self, theta: Theta) -> float:
         """Largest relative residual of the inverse matrices on a trial vector: training may move them off range."""
-        weights, pairs = self.weights(theta), ((INERTIA, self.inverse), (COMPLIANCE, self.compliance))
-        return max(_residual(inverse, weights[name]) for name, inverse in pairs if inverse is not None)
+        pairs = ((INERTIA, self.inverse), (COMPLIANCE, self.compliance))
+        iterated = [(name, inverse) for name, inverse in pairs if inverse is not None and inverse.sweeps]
+        weights = self.weights(theta) if iterated else {}
+        return max((_residual(inverse, weights[name]) for name, inverse in iterated), default=0.0)
 
     # Readout -----------------------------------------------------------------------------------------------------
 
@@ -452,8 +454,6 @@ def _inertia_weights(groups: Mapping[str, Group], inertia: Mapping[str, Any], th
 
 
 def _residual(inverse: Inverse, weights: Array) -> float:
-    if inverse.sweeps == 0:
-        return 0.0
     trial = jnp.asarray(np.random.default_rng(0).normal(size=inverse.size), weights.dtype)
     x = jnp.broadcast_to(lanes(trial, weights), (inverse.size, *weights.shape[1:]))
     residual = inverse.apply(weights, inverse.solve(inverse.prepare(weights), x)) - x

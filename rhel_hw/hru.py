@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 
 from circuits.operators import lanes, times
 from devices.maths import log_cosh
+
+if TYPE_CHECKING:
+    from rhel_hw.integrators import Integrator, Substeps
+    from rhel_hw.operations import Stencil
 
 Array = Any
 Theta = Mapping[str, Array]
@@ -161,3 +165,33 @@ class NonlinearUnits(Units):
     def push(self, q: Array, u: Array, theta: Theta) -> Array:
         """−tanh(A·q + u) − α·q."""
         return -jnp.tanh(lanes(theta[GAIN], q) * q + u) - lanes(theta[STIFFNESS], q) * q
+
+    def differences(
+        self, stencil: Stencil, integrator: Integrator, inside: Substeps, prepared: Values, u: Array
+    ) -> tuple[dict[str, Array], Array]:
+        """Of ∂H/∂parameter, (count, batch), and ∂H/∂u between echoes that came through a step: nothing but products.
+
+        tanh is known from the forces, and log cosh differs by the mean tanh of two echoes times their distance, which
+        is exact to the order of the stencil (docs/physics.md, section 12).
+        """
+        theta, still = prepared.theta, inside.kicks[0][:, 0]
+        gain, stiffness, delta = (lanes(theta[k], still) for k in self.keys)
+        slower, bend = (lanes(x, inside.kicks[0]) for x in (1 / theta[DELTA], theta[STIFFNESS]))
+        by_gain, by_stiffness, by_delta, by_push = (jnp.zeros_like(still) for _ in range(4))
+        for w, q, force in zip(integrator.lengths, inside.kicks, inside.forces, strict=True):
+            push = -slower * force - bend * q  # tanh(A·q + u)
+            squares = stencil.difference(q**2) / 2
+            by_gain = by_gain + w * stencil.change(q, push)
+            by_stiffness = by_stiffness + w * squares
+            by_push = by_push + w * stencil.difference(push)
+            by_delta = by_delta + w * (stiffness * squares + stencil.change(push, q))
+        for w, p in zip(integrator.drifts, inside.momenta, strict=True):
+            by_delta = by_delta + w * stencil.difference(p**2) / 2
+        by_push = delta / gain * by_push
+        found = {GAIN: delta / gain * by_gain, STIFFNESS: delta * by_stiffness, DELTA: by_delta}
+        if not self.features:
+            return found, by_push
+        injection = theta[INJECTION].reshape(self.size, self.features, -1)
+        mixed = by_push[:, None] * jnp.broadcast_to(u[:, 0], (self.features, still.shape[-1]))
+        found[INJECTION] = mixed.reshape(-1, still.shape[-1])
+        return found, jnp.sum(injection * by_push[:, None], axis=0)

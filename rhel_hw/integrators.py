@@ -110,6 +110,8 @@ class Substeps(NamedTuple):
     """States where rotations began, one before and one after every kick."""
     last: Array | None = None
     """Position before the last drift, where rotations have moved it."""
+    forces: tuple[Array, ...] = ()
+    """With which the kicks acted."""
 
 
 def flow(energy: Energy, q: Array, p: Array, prepared: Any, u: Array) -> tuple[Array, Array]:
@@ -151,19 +153,21 @@ class Integrator:
 
     def open(self, energy: Energy, q: Array, p: Array, prepared: Any, u: Array, step: Array) -> Substeps:
         """A step up to and including its last kick."""
-        kicks, momenta, turns = [], [p], []
+        kicks, momenta, turns, forces = [], [p], [], []
         for drift, length in zip(self.drifts, self.lengths, strict=False):
             q = q + drift * step * energy.velocity(p, prepared, u)
             if energy.turning:
                 turns.append((q, p))
                 q, p = energy.turn(q, p, prepared, length * step / 2)
             kicks.append(q)
-            p = p + length * step * energy.force(q, prepared, u)
+            forces.append(energy.force(q, prepared, u))
+            p = p + length * step * forces[-1]
             if energy.turning:
                 turns.append((q, p))
                 q, p = energy.turn(q, p, prepared, length * step / 2)
             momenta.append(p)
-        return Substeps(tuple(kicks), tuple(momenta), tuple(turns), q if energy.turning else None)
+        last = q if energy.turning else None
+        return Substeps(tuple(kicks), tuple(momenta), tuple(turns), last, tuple(forces))
 
     def close(self, energy: Energy, inside: Substeps, prepared: Any, u: Array, step: Array) -> tuple[Array, Array]:
         """State at the end of a step that was opened."""

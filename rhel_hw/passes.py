@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from circuits.operators import lanes
+from rhel_hw.hru import NonlinearUnits
 from rhel_hw.integrators import Energy, Integrator, Substeps, slopes
 from rhel_hw.losses import Loss, When
 from rhel_hw.nudging import Nudges
@@ -134,6 +135,13 @@ def echo(
         means = (w * energy.mean_rotation(*state, prepared, values, w * length) for w, state in halves)
         return total + sum(jnp.sum(mean) for mean in means)
 
+    def differences(u: Array, inside: Substeps) -> tuple[Theta, Array]:
+        """Of ∂H/∂weight and ∂H/∂u between the echoes: as the energy knows them, or by differentiating it."""
+        if isinstance(energy, NonlinearUnits):
+            return energy.differences(stencil, integrator, inside, prepared, u)
+        by, by_u = jax.grad(action, argnums=(0, 1))(weights, wide(u[:, 0]), inside)
+        return {k: stencil.difference(v) for k, v in by.items()}, stencil.difference(by_u)
+
     def change_of_energy(u: Array, inside: Substeps) -> Array:
         """Differences of h from forces and velocities that are known: a force is a change of momentum."""
         total = jnp.zeros((), inputs.dtype)
@@ -154,33 +162,38 @@ def echo(
         by_weights, change = sums
         by_input = None
         if weights or wanted.inputs:
-            by, by_u = jax.grad(action, argnums=(0, 1))(weights, wide(u[:, 0]), inside)
-            by_weights = {k: v + stencil.difference(by[k]) for k, v in by_weights.items()}
-            by_input = parity * stencil.difference(by_u) if wanted.inputs else None
+            by, by_u = differences(u, inside)
+            by_weights = {k: v + by[k] for k, v in by_weights.items()}
+            by_input = parity * by_u if wanted.inputs else None
         if wanted.step:
             change = change + change_of_energy(u, inside)
         return (by_weights, change), by_input
 
+    def noted(by_inputs: Array | None, by_input: Array | None, i: Array) -> Array | None:
+        return None if by_inputs is None else jax.lax.dynamic_update_index_in_dim(by_inputs, by_input, i, 0)
+
     def advance(carry: Any, _: None) -> Any:
-        i, inside, sums = carry  # the echo of step i, which ends at the state i
+        i, inside, sums, by_inputs = carry  # the echo of step i, which ends at the state i
         state = integrator.close(energy, inside, prepared, at(i), length)
         sums, by_input = account(sums, at(i), inside)
         if nudges.every:
             state = _nudged(state, sizes, nudges.of(state, i - 1))
-        return (i - 1, integrator.open(energy, *state, prepared, at(i - 1), length), sums), by_input
+        following = integrator.open(energy, *state, prepared, at(i - 1), length)
+        return (i - 1, following, sums, noted(by_inputs, by_input, i)), None
 
     q, p = _copies(final, count)
     turned = (q, operation.flip * p)
     turned = _nudged(turned, sizes, nudges.first(turned))
     zeros = {k: jnp.zeros((v.shape[0], batch), v.dtype) for k, v in weights.items()}
     sums = (zeros, jnp.zeros_like(q[:, 0]) if wanted.step else None)
-    start = (jnp.asarray(steps - 1), integrator.open(energy, *turned, prepared, at(-1), length), sums)
-    (_, inside, sums), by_inputs = jax.lax.scan(advance, start, None, steps - 1, reverse=True)
+    by_inputs = jnp.zeros((*inputs.shape[:2], batch), inputs.dtype) if wanted.inputs else None
+    start = (jnp.asarray(steps - 1), integrator.open(energy, *turned, prepared, at(-1), length), sums, by_inputs)
+    (i, inside, sums, by_inputs), _ = jax.lax.scan(advance, start, None, steps - 1)
     (by_weights, change), by_input = account(sums, at(0), inside)
     end = integrator.close(energy, inside, prepared, at(0), length)
     return Sums(
         by_weights,
-        None if by_input is None else jnp.concatenate([by_input[None], by_inputs]),
+        noted(by_inputs, by_input, i),
         (stencil.difference(end[0]), stencil.difference(end[1])),
         None if change is None else jnp.sum(change, axis=0),
     )
