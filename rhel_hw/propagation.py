@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -29,6 +30,24 @@ class Keep(Enum):
     ALL = "those, and the kick points inside every step"
 
 
+def run(
+    hamiltonian: Energy, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
+    step: Array, noise: tuple[Array, Array] | None = None,
+) -> tuple[State, Kept]:  # fmt: skip
+    """`propagate`, with the lanes on all cores where that pays: not where what is kept takes longer to join.
+
+    Noise is drawn for all lanes at once, and stays so.
+    """
+    size, *batch = start[0].shape
+    alone = keep is not Keep.FINAL or noise is not None or not batch
+    parts = [slice(0, 1)] if alone else shares(size, batch[0], len(inputs))
+    if len(parts) == 1:
+        return propagate(hamiltonian, integrator, keep, theta, inputs, start, step, noise)  # type: ignore[no-any-return]
+    width, given = parts[0].stop, (theta, inputs, start, step)
+    ends = side_by_side([partial(_share, hamiltonian, integrator, width, *given, lanes.start) for lanes in parts])
+    return jax.tree.map(lambda *x: jnp.concatenate(x, axis=-1), *ends), (None, None, None)
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def propagate(
     hamiltonian: Energy, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
@@ -38,6 +57,28 @@ def propagate(
 
     `noise` is the thermal energy and a random key.
     """
+    return _loop(hamiltonian, integrator, keep, theta, inputs, start, step, noise, lambda u: u)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _share(
+    hamiltonian: Energy, integrator: Integrator, width: int, theta: Theta, inputs: Array, start: State, step: Array,
+    first: Array,
+) -> State:  # fmt: skip
+    """Final state of so many lanes from one on; inputs are read where they are, and never copied."""
+
+    def cut(x: Array) -> Array:
+        return jax.lax.dynamic_slice_in_dim(x, first, width, axis=x.ndim - 1)
+
+    values = {k: cut(v) if v.ndim == 2 else v for k, v in theta.items()}
+    state = (cut(start[0]), cut(start[1]))
+    return _loop(hamiltonian, integrator, Keep.FINAL, values, inputs, state, step, None, cut)[0]
+
+
+def _loop(
+    hamiltonian: Energy, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State, step: Array,
+    noise: tuple[Array, Array] | None, cut: Callable[[Array], Array],
+) -> tuple[State, Kept]:  # fmt: skip
     prepared = hamiltonian.prepare(theta)
     thermal, key = (None, None) if noise is None else noise
     bath = bath_of(hamiltonian, prepared, step / 2, thermal) if isinstance(hamiltonian, Hamiltonian) else Bath()
@@ -46,7 +87,7 @@ def propagate(
         u, keys = given
         first, second = (None, None) if keys is None else (_normals(bath, k, state[0]) for k in keys)
         q, p = bath(state, first)
-        q, p, inside = integrator.step(hamiltonian, q, p, prepared, u, step)
+        q, p, inside = integrator.step(hamiltonian, q, p, prepared, cut(u), step)
         q, p = bath((q, p), second)
         kicks = jnp.stack(inside.kicks) if keep is Keep.ALL else None
         return (q, p), (None if keep is Keep.FINAL else q, p if keep in (Keep.ENDS, Keep.ALL) else None, kicks)
@@ -59,22 +100,3 @@ def propagate(
 def _normals(bath: Bath, key: Array, like: Array) -> Noise | None:
     keys = jax.random.split(key, 3)
     return bath.drawn(lambda stream: jax.random.normal(keys[stream], like.shape, like.dtype))
-
-
-def run(
-    hamiltonian: Energy, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
-    step: Array, noise: tuple[Array, Array] | None = None,
-) -> tuple[State, Kept]:  # fmt: skip
-    """`propagate`, with the lanes on all cores where that pays. Noise is drawn for all lanes at once, and stays so."""
-    size, *batch = start[0].shape
-    parts = shares(size, batch[0], len(inputs)) if batch and noise is None else [slice(None)]
-    if len(parts) == 1:
-        return propagate(hamiltonian, integrator, keep, theta, inputs, start, step, noise)  # type: ignore[no-any-return]
-
-    def of(lanes: slice) -> tuple[State, Kept]:
-        values = {k: v[:, lanes] if v.ndim == 2 else v for k, v in theta.items()}
-        state = tuple(x[:, lanes] for x in start)
-        return propagate(hamiltonian, integrator, keep, values, inputs[..., lanes], state, step)  # type: ignore[no-any-return]
-
-    found = side_by_side([partial(of, lanes) for lanes in parts])
-    return jax.tree.map(lambda *x: jnp.concatenate(x, axis=-1), *found)  # type: ignore[no-any-return]

@@ -28,6 +28,7 @@ from rhel_hw.data import Series, Split, leaks, load, split
 from rhel_hw.files import folder, write_text
 from rhel_hw.fitting import Parts
 from rhel_hw.recipes import PAPER, SMALL, Recipe
+from rhel_hw.runtime import configure
 from studies.provenance import code, versions
 
 Report = Callable[[int, int], None]
@@ -168,9 +169,7 @@ def _bind(numbers: Any) -> None:
 
 def _cell(cell: Cell, out: Path) -> None:
     """All runs of a cell: for every seed both methods on one split, from one start, with one order of batches."""
-    import jax
-
-    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+    configure()
     prepared = cell.recipe.prepare(load(cell.source))
     for seed in cell.seeds:
         missing: list[Method] = [m for m in METHODS if not cell.run_file(out, seed, m).exists()]

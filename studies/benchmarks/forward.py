@@ -43,7 +43,7 @@ class Size:
     steps: int
 
 
-SIZES = (Size(6, 1, 50_000), Size(6, 256, 4000), Size(6, 4096, 400), Size(256, 16, 1000))
+SIZES = (Size(6, 1, 50_000), Size(6, 256, 4000), Size(6, 4096, 2000), Size(256, 16, 2000))
 
 
 @dataclass(frozen=True)

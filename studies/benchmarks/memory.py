@@ -51,7 +51,6 @@ def run(*, steps: int = STEPS, report: Report | None = None) -> list[Row]:
 
 def measure(units: str, method: str, steps: int) -> Row:
     """One case, in a process that did nothing else."""
-    import jax
     import numpy as np
 
     from rhel_hw.baselines import ThroughTime
@@ -59,8 +58,9 @@ def measure(units: str, method: str, steps: int) -> Row:
     from rhel_hw.fitting import EchoChaining, Fitting, Parts, program
     from rhel_hw.objectives import Batch
     from rhel_hw.recipes import PAPER
+    from rhel_hw.runtime import configure
 
-    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+    configure()
     series = adding_problem(2 * BATCH, steps)
     series = Scaling.fitted(series, np.arange(2 * BATCH)).apply(series)
     model = PAPER["PPG-DaLiA"].model(series, units)

@@ -26,6 +26,7 @@ from devices import ArgumentError
 from rhel_hw import settings
 from rhel_hw.emulated import likeness
 from rhel_hw.learner import EchoLearner
+from rhel_hw.runtime import configure
 from studies.provenance import code, versions
 from studies.sweeps.axes import Sweep
 from studies.sweeps.batch import run_batch, shapes
@@ -317,9 +318,7 @@ def _remotely(scheduler: str, job: Job, missing: list[int]) -> Iterator[int]:
 
 def compute(number: int, job: Job) -> int:
     """Compute a chunk and write it, on a worker."""
-    import jax
-
-    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+    configure()
     found = course(job)
     Store(Path(job.out), found.layout).write(number, found.run(number))
     return number
