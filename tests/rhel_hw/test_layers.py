@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from circuits.generators import ladder
-from rhel_hw import Leapfrog, MomentumFlip, Richardson, SignFlip
-from rhel_hw.hru import LinearUnits, NonlinearUnits
-from rhel_hw.layers import WATCHED, Echoes, echoed, positions
+from rhel_hw import Centred, Leapfrog, MomentumFlip, OneSided, Richardson, SignFlip
+from rhel_hw.hru import GAIN, INJECTION, LinearUnits, NonlinearUnits
+from rhel_hw.layers import WATCHED, Echoes, echoed, looped_positions, positions
 
 ONE = jnp.ones(())
 UNWATCHED = jnp.zeros(WATCHED)
@@ -47,6 +47,48 @@ def test_forces_are_slopes_of_energies(kind):
     np.testing.assert_allclose(units.force(q, prepared, u), force, rtol=1e-12)
     velocity = jax.grad(lambda p: jnp.sum(units.kinetic(p, prepared)))(p)
     np.testing.assert_allclose(units.velocity(p, prepared), velocity, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [LinearUnits, NonlinearUnits])
+def test_units_may_share_features(kind):
+    """B·u inside the loop is B·u before it; echoes give the derivatives by B, by the features and by the rest."""
+    rng, units = np.random.default_rng(2), kind(4, 3)
+    B, x = jnp.asarray(rng.normal(size=(4, 3))), jnp.asarray(rng.normal(size=(STEPS, 3, BATCH)))
+    theta = drawn(units, rng) | {INJECTION: B.ravel()}
+
+    def loss(theta, x, through):
+        return jnp.mean(jnp.sin(through(units, theta, x)) * 2)
+
+    def apart(units, theta, x):
+        own = {k: theta[k] for k in units.keys}
+        u = jnp.einsum("nf,kfb->knb", theta[INJECTION].reshape(4, 3), x)
+        return looped_positions(kind(4), Leapfrog(), own, u, ONE)[0]
+
+    def by_echo(units, theta, x):
+        return echoed(units, Echoes(stencil=Richardson()), theta, x, ONE, 1e-3 * ONE, UNWATCHED)
+
+    found, expected = (jax.value_and_grad(loss, (0, 1))(theta, x, f) for f in (by_echo, apart))
+    assert float(found[0]) == pytest.approx(float(expected[0]), rel=1e-12)
+    for ours, theirs in zip(jax.tree.leaves(found[1]), jax.tree.leaves(expected[1]), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-8 * float(jnp.max(jnp.abs(theirs))))
+
+
+@pytest.mark.parametrize(("stencil", "order"), [(OneSided(), 1), (Centred(), 2), (Richardson(), 4)])
+def test_differences_of_log_cosh_are_as_exact_as_the_stencil(stencil, order):
+    """Nonlinear units take them from tanh; the error falls with the strength as that of any energy does."""
+    rng, units = np.random.default_rng(3), NonlinearUnits(4)
+    theta, u = drawn(units, rng), jnp.asarray(rng.normal(size=(STEPS, 4, BATCH)))
+
+    def loss(theta, through):
+        return jnp.sum(jnp.sin(through(theta)))
+
+    def by_echo(strength):
+        return lambda theta: echoed(units, Echoes(stencil=stencil), theta, u, ONE, strength * ONE, UNWATCHED)
+
+    exact = jax.grad(loss)(theta, lambda theta: looped_positions(units, Leapfrog(), theta, u, ONE)[0])[GAIN]
+    sizes = (0.005, 0.01)
+    errors = [float(jnp.linalg.norm(jax.grad(loss)(theta, by_echo(s))[GAIN] - exact)) for s in sizes]
+    assert np.log2(errors[1] / errors[0]) == pytest.approx(order, abs=0.2)
 
 
 def stack(kinds, rng):
