@@ -17,7 +17,7 @@ from rhel_hw.baselines import BPTT, ThroughTime
 from rhel_hw.hru import NonlinearUnits, Theta
 from rhel_hw.integrators import Leapfrog
 from rhel_hw.layers import WATCHED, Echoes, Method, positions
-from rhel_hw.problem import Program
+from rhel_hw.problem import Program, on_all_cores
 from rhel_hw.propagation import Keep
 from rhel_hw.propagation import run as run_free
 from rhel_hw.recurrences import NonlinearRow
@@ -102,12 +102,12 @@ def run(*, sizes: tuple[Size | Units, ...] = SIZES, rounds: int = 9, report: Rep
 
 
 def measure(size: Size, loss: str, rounds: int) -> Row:
-    """One circuit with one loss: a free pass, and gradients as users call them, by what is trainable."""
+    """One circuit with one loss: a free pass, and gradients by what is trainable."""
     design = size.netlist().compile(steps=size.steps)
     hamiltonian, problem = design.hamiltonian, Teacher(loss=loss, batch=size.batch).problem(design)
     calls: dict[str, Callable[[], Any]] = {
         "free": partial(run_free, hamiltonian, problem.integrator, Keep.FINAL, *problem.run),
-        "rhel": lambda: RHEL().gradient(problem).parts,
+        "rhel": lambda: on_all_cores(problem, lambda share: RHEL().program(share).run()),
         "bptt": lambda: BPTT().gradient(problem).parts,
     }
     programs = {"rhel": RHEL().program(problem), "bptt": BPTT().program(problem)}
