@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 from jax.custom_derivatives import SymbolicZero
+from numpy.typing import NDArray
 
 from circuits.assemble import Assembly, Group
 from circuits.branches import Branches
@@ -19,10 +20,11 @@ from circuits.operators import lanes
 from circuits.stiffness import Stiffness
 
 Array = Any
+Floats = NDArray[np.float64]
 
 
-NOTHING = 1e-4
-"""A derivative by a parameter, both of order one, that is round-off in any precision."""
+NOTHING = 1e-6
+"""A change by a parameter, all of order one, that is round-off."""
 
 
 class Lines(NamedTuple):
@@ -70,11 +72,8 @@ class Linear:
         stiffness = Stiffness.of(sp.vstack(rows).tocsr()) if rows else None
         if stiffness is None:
             return None
-        groups, rng = tuple(assembly.groups[k] for k in names), np.random.default_rng(0)
-        anywhere = {k: jnp.asarray(rng.uniform(0.5, 1.5, v.shape)) for k, v in assembly.theta.items()}
-        by_theta = jax.jacobian(lambda theta: _lines(groups, theta))(anywhere)
-        felt = [frozenset(k for k, v in part.items() if np.any(np.abs(v) > NOTHING)) for part in by_theta[:2]]
-        return cls(groups, Branches.of(assembly, names), stiffness, *felt)
+        groups = tuple(assembly.groups[k] for k in names)
+        return cls(groups, Branches.of(assembly, names), stiffness, *_felt(groups, assembly.theta))
 
     def lines(self, theta: Mapping[str, Array]) -> Lines:
         """For parameters that are all (count,) or all (count, batch)."""
@@ -156,3 +155,33 @@ def _potential(b: tuple[Array, ...], group: Group, theta: Mapping[str, Array]) -
     """Of all lanes together, and of each."""
     each = jnp.sum(group.kind.potential(b, group.values(theta)), axis=0)
     return jnp.sum(each), each
+
+
+def _felt(groups: Sequence[Group], theta: Mapping[str, Floats]) -> tuple[frozenset[str], frozenset[str]]:
+    """Keys of parameters that curvatures depend on, and origins, found by trying: anywhere, then with each moved."""
+    rng = np.random.default_rng(0)
+    anywhere = {k: rng.uniform(0.5, 1.5, v.shape) for k, v in theta.items()}
+    before = _tried(groups, anywhere)
+    bending: set[str] = set()
+    moving: set[str] = set()
+    for key, value in anywhere.items():
+        after = _tried(groups, anywhere | {key: value * rng.uniform(1.1, 1.3, value.shape)})
+        for found, a, b in zip((bending, moving), before, after, strict=True):
+            if np.max(np.abs(b - a), initial=0.0) > NOTHING:
+                found.add(key)
+    return frozenset(bending), frozenset(moving)
+
+
+def _tried(groups: Sequence[Group], theta: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+    """Curvatures and origins by values of the potential at three places."""
+    curvatures, origins = [], []
+    for group in groups:
+        values, zeros = group.values(theta), [np.zeros(len(group.names)) for _ in group.kind.branches]
+        for i in range(len(zeros)):
+            low, middle, high = (
+                group.kind.potential((*zeros[:i], zeros[i] + x, *zeros[i + 1 :]), values) for x in (-1.0, 0.0, 1.0)
+            )
+            bend = high - 2 * middle + low
+            curvatures.append(bend)
+            origins.append(np.where(bend == 0, 0.0, (low - high) / 2 / np.where(bend == 0, 1.0, bend)))
+    return np.concatenate(curvatures), np.concatenate(origins)
