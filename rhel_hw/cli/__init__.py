@@ -19,6 +19,7 @@ from rhel_hw.cli.learning import gradient
 from rhel_hw.cli.presets import presets
 from rhel_hw.cli.record import record
 from rhel_hw.cli.serve import serve
+from rhel_hw.cli.show import show
 from rhel_hw.cli.studies import benchmark, study
 from rhel_hw.cli.sweep import sweep
 
@@ -33,6 +34,7 @@ for command in (
     profiles,
     check,
     simulate,
+    show,
     gradient,
     train,
     fit,
