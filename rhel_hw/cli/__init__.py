@@ -16,6 +16,7 @@ from rhel_hw.cli.elements import elements
 from rhel_hw.cli.export import export
 from rhel_hw.cli.fit import fit
 from rhel_hw.cli.learning import gradient
+from rhel_hw.cli.new import new
 from rhel_hw.cli.presets import presets
 from rhel_hw.cli.record import record
 from rhel_hw.cli.serve import serve
@@ -29,6 +30,7 @@ app = typer.Typer(
 for command in (
     demo,
     gallery,
+    new,
     elements,
     presets,
     profiles,

@@ -162,16 +162,18 @@ def document(stage: Stage, heard: Heard, nodes: Iterable[str]) -> dict[str, Any]
 
 def _gradient(stage: Stage, own: Compared) -> dict[str, Any]:
     names = np.array(stage.design.parameters.trainable_names)
-    shown = np.argsort(-np.abs(own.true))[:MOST_BARS]
+    measured, true = own.measured * own.sizes, own.true * own.sizes
+    shown = np.argsort(-np.abs(true))[:MOST_BARS]
     return {
         "cosine": _short(own.cosine, 12),
+        "relative": _short(own.relative, 12),
         "ratio": _short(own.ratio),
         "loss": _short(own.loss),
         "saturated": own.saturated,
         "passes": own.passes,
         "names": names[shown].tolist(),
-        "measured": _list(own.measured[shown]),
-        "true": _list(own.true[shown]),
+        "measured": _list(measured[shown]),
+        "true": _list(true[shown]),
         "more": len(names) - len(shown),
     }
 

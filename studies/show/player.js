@@ -108,8 +108,8 @@
       const clip = add(chart.svg, "clipPath", { id: `${name}-clip` });
       return add(clip, "rect", { x: LEFT, y: 0, width: 0, height: chart.height });
     });
-    line(chart, own.forward, "--front", { id: "pass-line", "clip-path": "url(#pass-clip)", "stroke-width": 4, opacity: 0.65 });
-    line(chart, own.echo, "--back", { id: "echo-line", "clip-path": "url(#echo-clip)", "stroke-width": 1.5 });
+    line(chart, own.forward, "--front", { id: "pass-line", "clip-path": "url(#pass-clip)", "stroke-width": 5, opacity: 0.5 });
+    line(chart, own.echo, "--back", { id: "echo-line", "clip-path": "url(#echo-clip)", "stroke-width": 1.8 });
     const cursor = add(chart.svg, "path", { stroke: "var(--dim)", "stroke-dasharray": "3 3" });
     const dot = add(chart.svg, "circle", { r: 5 });
     motion = { chart, own, clips, cursor, dot };
@@ -153,7 +153,7 @@
     const high = 1.08 * Math.max(0, ...values), low = 1.08 * Math.min(0, ...values), count = found.names.length;
     const longest = Math.max(...found.names.map((n) => n.length)), bottom = Math.min(20 + 5.4 * longest, 150);
     const reach = high > low ? [low, high] : [-1, 1];
-    const title = { words: "dL/dθ, dimensionless", unit: "" };
+    const title = { words: "θ·dL/dθ, in units of the loss", unit: "" };
     const chart = axes("gradient", { x: [0, count], y: reach, bottom, title });
     const bar = (i, from, to, v, more) => {
       const top = chart.py(Math.max(v, 0)), foot = chart.py(Math.min(v, 0));
@@ -184,7 +184,9 @@
     const large = heard.missed !== null && heard.missed >= 1e-3;
     byId("missed").textContent = large ? `${number(100 * heard.missed, 2)} %` : number(heard.missed, 2);
     const found = heard.gradient;
-    byId("cosine").textContent = !found || found.cosine === null ? "–" : cosine(Math.max(1 - found.cosine, FLOOR));
+    for (const id of ["cosine", "relative"]) {
+      byId(id).textContent = (found?.[id] ?? null) === null ? "–" : cosine(Math.max(1 - found[id], FLOOR));
+    }
     byId("ratio").textContent = found ? number(found.ratio) : "–";
     byId("saturated").textContent = found ? String(found.saturated) : "–";
     tell();

@@ -76,10 +76,18 @@ class Compared:
     runs: tuple[int, int]
     """Which of them are nudged one way and the other."""
 
+    sizes: Floats
+    """Magnitudes of the parameters, one for those that are zero."""
+
     @property
     def cosine(self) -> float | None:
         """Cosine of the two, None where one vanishes."""
         return cosine(self.measured, self.true)
+
+    @property
+    def relative(self) -> float | None:
+        """The same of derivatives by relative changes, where values of different kinds are of one measure."""
+        return cosine(self.measured * self.sizes, self.true * self.sizes)
 
     @property
     def ratio(self) -> float | None:
@@ -203,9 +211,10 @@ class Stage:
         found = learner.gradient(recorder, design, lesson, gammas=np.array([gamma]))
         runs = (0, len(learner.stencil.weights) * lesson.stimuli * learner.shots)
         nudged = recorder.recording.answers[-1].record
+        sizes = np.abs(trained(design, design.theta()))
         own = Compared(
             trained(design, found.theta), self._true, found.loss, found.passes, sum(found.saturated.values()), nudged,
-            runs,
+            runs, np.where(sizes > 0, sizes, 1.0),
         )  # fmt: skip
         return own, gamma
 
