@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rhel_hw.cli import completion
 from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -15,7 +16,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the design, and of its file without .toml.")],
-    family: Annotated[str, typer.Option(help="lc, josephson, photonic or spin.")] = "lc",
+    family: Annotated[
+        str, typer.Option(help="lc, josephson, photonic or spin.", autocompletion=completion.families)
+    ] = "lc",
     out: OutOption = Path("."),
     as_json: JsonOption = False,
 ) -> None:

@@ -70,7 +70,7 @@ def show(
     sys.stdout.flush()
     if stage is not None:
         Thread(target=_warm, args=(stage,), daemon=True).start()
-    if browser and sys.stdout.isatty():
+    if browser and sys.stderr.isatty():
         webbrowser.open(server.address)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: server.end())
