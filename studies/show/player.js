@@ -3,6 +3,7 @@
 (() => {
   const D = JSON.parse(byId("data").textContent);
   const LEFT = 72, RIGHT = 12, TOP = 26, BOTTOM = 40, SECONDS = 8;
+  const POOR = 0.9; // a cosine below which a gradient is told to be
   const NOISE = [-5, 10], GAMMA = [-2, 10]; // decade of the first notch, notches a decade
   const BITS = Math.max(16, D.dials.bits ?? 0); // one notch more: no limit
   const NAMES = { position: 0, momentum: 1 };
@@ -185,10 +186,13 @@
     byId("missed").textContent = large ? `${number(100 * heard.missed, 2)} %` : number(heard.missed, 2);
     const found = heard.gradient;
     for (const id of ["cosine", "relative"]) {
-      byId(id).textContent = (found?.[id] ?? null) === null ? "–" : cosine(Math.max(1 - found[id], FLOOR));
+      const known = (found?.[id] ?? null) !== null;
+      byId(id).textContent = known ? cosine(Math.max(1 - found[id], FLOOR)) : "–";
+      byId(id).classList.toggle("poor", known && found[id] < POOR);
     }
     byId("ratio").textContent = found ? number(found.ratio) : "–";
-    byId("saturated").textContent = found ? String(found.saturated) : "–";
+    byId("saturated").textContent = found ? found.saturated.toLocaleString("en") : "–";
+    byId("saturated").classList.toggle("poor", Boolean(found?.saturated));
     tell();
   }
 
@@ -234,7 +238,7 @@
       if (wanted.gamma === "auto" && dials.gamma === "auto" && D.learns) dials.gamma = heard.gamma;
       draw();
       const passes = heard.gradient ? `${heard.gradient.passes + 2} passes, ` : "";
-      const thinned = heard.every > 1 ? `; every ${heard.every}th sample is drawn` : "";
+      const thinned = heard.every > 1 ? `; one sample in ${heard.every} is drawn` : "";
       const took = (performance.now() - begun).toFixed(0), computing = (1000 * heard.seconds).toFixed(0);
       say(`${passes}${took} ms with drawing, ${computing} ms of computing${thinned}`);
       document.body.dataset.state = "ready";
