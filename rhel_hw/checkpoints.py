@@ -29,7 +29,7 @@ def save(path: Path, fingerprint: str, document: Mapping[str, Any], arrays: Any)
 def read(path: Path) -> tuple[dict[str, Any], list[Any]]:
     """Plain data and arrays of a file, whatever it is of."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return json.loads(str(file["document"])), [file[f"a{i}"] for i in range(len(file.files) - 1)]
     except Exception as problem:  # NumPy raises many kinds for files that are none of its own
         raise ArgumentError(

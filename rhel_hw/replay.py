@@ -99,7 +99,7 @@ class Recording:
     def load(path: str | Path) -> Recording:
         """The recording in a file."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 document = json.loads(str(file["document"]))
                 arrays = {name: file[name] for name in file.files if name != "document"}
             version = document.get("version")

@@ -16,8 +16,8 @@ import numpy as np
 
 from circuits import DesignError
 from circuits.formats import schematic
-from circuits.formats.wording import quantity_text, values_text
-from devices import ArgumentError, Drive, Element
+from circuits.formats.wording import quantity_text
+from devices import ArgumentError, Drive
 from rhel_hw import reverse, settings
 from rhel_hw.bench import Kind
 from rhel_hw.choices import Choices
@@ -25,9 +25,10 @@ from rhel_hw.emulated import EmulatedBench
 from rhel_hw.pilots import PAIRS
 from rhel_hw.profile import Profile
 from rhel_hw.simulation import return_error
-from studies import plots
+from studies import inventory, plots
 from studies.cost import Costs, gradient_cost
 from studies.handed import Handed
+from studies.inventory import NOTHING, fitted
 from studies.provenance import code, versions
 from studies.report import Block, Drawing, Listing, Numbers, Paragraph, Picture, Section, Table, page
 from studies.sweeps.budget import echo_axes, find_budget, usual_axes
@@ -37,10 +38,6 @@ from studies.sweeps.reading import number_text
 if TYPE_CHECKING:
     from studies.sweeps.contract import Budget
     from studies.sweeps.limits import Range
-
-MOST_ROWS = 60
-"""Of a table; design.toml has all."""
-NOTHING = "–"
 
 
 def write(handed: Handed) -> str:
@@ -62,7 +59,7 @@ class _Sheet:
             Section("Schematic", [self._schematic()]),
             Section("Elements", list(self._elements())),
             Section("Ports and ranges", list(self._ports())),
-            Section("Modes", list(self._modes())),
+            Section("Modes", list(inventory.modes(self.handed.design))),
             Section("Bit budget", list(self._contract())),
             Section("Echo", list(self._echo())),
             Section("Costs of a gradient", list(self._costs())),
@@ -119,25 +116,9 @@ class _Sheet:
 
     def _elements(self) -> Iterator[Block]:
         netlist = self.handed.netlist
-        rows = [self._element(e) for e in netlist.elements]
-        yield from _table(("name", "type", "nodes", "values", "tolerance", "learns within", "peaks"), rows)
+        yield from inventory.elements(netlist, self.handed.stress)
         if not any(e.tolerance for e in netlist.elements):
             yield Paragraph("No tolerances are given: the mismatch of the bit budget says what is borne.")
-
-    def _element(self, e: Element) -> tuple[str, ...]:
-        netlist, stress = self.handed.netlist, self.handed.stress.get(e.name)
-        joined = [*netlist.terminals_of(e), *(getattr(e, key) for key in e.references)]
-        tolerance = [f"±{100 * spread:.3g} %" for spread in e.tolerance.values()]
-        peaks = [] if stress is None else [quantity_text(stress.voltage, "V"), quantity_text(stress.current, "A")]
-        return (
-            e.name, e.type, " – ".join(joined), ", ".join(values_text(netlist, e)),
-            ", ".join(tolerance), ", ".join(self._reach(e, key) for key in e.trainable), ", ".join(peaks),
-        )  # fmt: skip
-
-    def _reach(self, e: Element, key: str) -> str:
-        unit, pair = e.parameters[key].unit or "", e.bounds.get(key)
-        words = "" if len(e.trainable) == 1 else f"{key.replace('_', ' ')} "
-        return words + ("any" if pair is None else f"{quantity_text(pair[0], unit)} … {quantity_text(pair[1], unit)}")
 
     def _ports(self) -> Iterator[Block]:
         """Yield what is played and read, with the peaks of a pass of the task."""
@@ -146,14 +127,14 @@ class _Sheet:
         for d in netlist.drives:
             peak = float(np.max(np.abs(handed.waves[d.name]))) if d.name in handed.waves else 0.0
             played.append((d.name, f"{d.type} drive", _ends(d), quantity_text(peak, d.unit), _parity(d)))
-        yield from _table(("played", "kind", "node", "peak", "in the echo"), [*played, *self._nudges()])
+        yield from fitted(("played", "kind", "node", "peak", "in the echo"), [*played, *self._nudges()])
         bench = EmulatedBench(handed.design, Profile(), reference=handed.waves or None).describe()
         peaks: dict[str, dict[Kind, str]] = {}
         for channel in bench.channels.values():
             peak = channel.full_scale / Profile().readout.full_scale
             peaks.setdefault(channel.node, {})[channel.kind] = quantity_text(peak, channel.unit)
         rows = [(node, *(found.get(kind, "") for kind in _WHEN)) for node, found in peaks.items()]
-        yield from _table(("node", *(f"peak of the {kind.value} {words}" for kind, words in _WHEN.items())), rows)
+        yield from fitted(("node", *(f"peak of the {kind.value} {words}" for kind, words in _WHEN.items())), rows)
         yield Paragraph(
             "Peaks are those of the ideal circuit under the stimulus of its task; converters need a margin above them. "
             f"The sample clock has a period of {quantity_text(handed.design.step_s, 's')}."
@@ -172,23 +153,6 @@ class _Sheet:
                 (t.name, "nudge", t.node, peak, "impulses at the starts of steps, in two echoes of both signs")
             )
         return found
-
-    def _modes(self) -> Iterator[Block]:
-        found = self.handed.design.frequencies_hz
-        rotating = bool(np.any(found < 0))
-        yield Table(
-            ("mode", "detuning" if rotating else "frequency", "period", "steps a period"),
-            [
-                (
-                    str(i + 1), quantity_text(f, "Hz"), quantity_text(1 / abs(f), "s") if f else "∞",
-                    f"{1 / abs(f) / self.handed.design.step_s:.1f}" if f else "∞",
-                )
-                for i, f in enumerate(found[:MOST_ROWS].tolist())
-            ],
-            numeric=(0, 1, 2, 3),
-        )  # fmt: skip
-        if not self.handed.design.modes.complete:
-            yield Paragraph("Of so large a circuit only the lowest and the highest mode are computed.")
 
     # What it needs ---------------------------------------------------------------------------------------------------
 
@@ -329,17 +293,6 @@ _WHEN: Mapping[Kind, str] = {
     Kind.MOMENTUM: "at ends of steps",
     Kind.TARGET: "at ends of steps",
 }
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Block]:
-    """A table without the columns in which nothing stands, and without what would be too long."""
-    if not rows:
-        return
-    kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-    shown = [tuple(row[i] or NOTHING for i in kept) for row in rows[:MOST_ROWS]]
-    yield Table(tuple(columns[i] for i in kept), shown)
-    if len(rows) > MOST_ROWS:
-        yield Paragraph(f"And {len(rows) - MOST_ROWS} more.")
 
 
 def _stimuli(handed: Handed) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rhel_hw.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --dim: #5b6570; --line: #d6dbe1; --page: #ffffff; --good: #00795a; }
 @media (prefers-color-scheme: dark) {
@@ -147,7 +149,18 @@ class Listing:
         return f"<pre>{escape(self.text)}</pre>"
 
 
-Block = Paragraph | Numbers | Table | Picture | Drawing | Listing
+@dataclass(frozen=True)
+class Markup:
+    """Elements as they are, for a script to fill."""
+
+    source: str
+
+    def html(self) -> str:
+        """As HTML."""
+        return self.source
+
+
+Block = Paragraph | Numbers | Table | Picture | Drawing | Listing | Markup
 
 
 @dataclass(frozen=True)
@@ -158,19 +171,49 @@ class Section:
     blocks: Sequence[Block]
 
 
-def page(title: str, lead: str, sections: Iterable[Section], footer: str) -> str:
+@dataclass(frozen=True)
+class Live:
+    """What makes a page move: numbers, and scripts that draw them. Nothing is fetched but from where it was served."""
+
+    data: Mapping[str, Any]
+    """As JSON in the element `data`."""
+    scripts: Sequence[str]
+    style: str = ""
+    """Beside that of all pages."""
+    served: bool = False
+    """Whether scripts may ask the server of the page."""
+
+
+def page(title: str, lead: str, sections: Iterable[Section], footer: str = "", live: Live | None = None) -> str:
     """A page as HTML, for screens and for A4 paper."""
     body = "".join(
         (f"<h2>{escape(section.title)}</h2>" if section.title else "") + "".join(b.html() for b in section.blocks)
         for section in sections
     )
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
-        f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{body}<footer>{escape(footer)}</footer>'
-        "</body></html>\n"
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_policy(live)}'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>{escape(title)}</title><style>{STYLE}{live.style if live else ''}</style></head><body>"
+        f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{body}'
+        + (f"<footer>{escape(footer)}</footer>" if footer else "")
+        + (_scripts(live) if live else "")
+        + "</body></html>\n"
     )
+
+
+def _policy(live: Live | None) -> str:
+    """What a browser is told to refuse of a page with scripts."""
+    if live is None:
+        return ""
+    policy = _POLICY + ("; connect-src 'self'" if live.served else "")
+    return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+
+
+def _scripts(live: Live) -> str:
+    text = json.dumps(live.data, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    data = f'<script type="application/json" id="data">{text}</script>'
+    return data + "".join(f"<script>{script}</script>" for script in live.scripts)
 
 
 def write(path: Path, title: str, lead: str, sections: Iterable[Section], footer: str) -> Path:

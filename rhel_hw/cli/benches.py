@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rhel_hw.cli import completion
 from rhel_hw.cli.common import (
     BenchOption,
     CalibrationOption,
@@ -180,16 +181,25 @@ def _in_short(profile: Profile) -> str:
 
 def profiles(
     name: Annotated[
-        str | None, typer.Argument(metavar="PROFILE", help="A preset or a file; all presets if left out.")
+        str | None,
+        typer.Argument(
+            metavar="PROFILE", help="A preset or a file; all presets if left out.", autocompletion=completion.profiles
+        ),
     ] = None,
     settings_: SetOption = None,
     every: Annotated[bool, typer.Option("--settings", help="List every setting there is.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List profiles of benches: what differs from ideal, and where the numbers come from."""
+    from devices import ArgumentError
     from rhel_hw.profile import Profile, settings
     from rhel_hw.profiles import PROFILES
 
+    changes = changes_of(settings_)
+    if every and (name is not None or changes):
+        raise ArgumentError("Arguments `PROFILE` and `--set` must be left out with --settings, which lists all")
+    if name is None and changes:
+        raise ArgumentError("Argument `PROFILE` must be given with --set: ideal is one that differs in nothing else")
     if every:
         _print_settings(settings(), as_json)
         return
@@ -206,7 +216,7 @@ def profiles(
         Console(highlight=False).print(table)
         return
     profile = Profile.load(name)
-    for path, value in changes_of(settings_).items():
+    for path, value in changes.items():
         profile = profile.set(path, value)
     origins = {}
     if name in PROFILES:

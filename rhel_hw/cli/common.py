@@ -12,18 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from rhel_hw.cli import completion
+from rhel_hw.cli.voice import Voice, voice
+
 if TYPE_CHECKING:
     from circuits import Netlist
     from rhel_hw.bench import Bench
     from rhel_hw.tasks import Teacher
 
 DesignArgument = Annotated[
-    str, typer.Argument(metavar="DESIGN", help="A .toml, .cir or .sp file, or a built-in design.")
+    str,
+    typer.Argument(
+        metavar="DESIGN", help="A .toml, .cir or .sp file, or a built-in design.", autocompletion=completion.designs
+    ),
 ]
 OptionalDesignArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DESIGN]", help="A .toml, .cir or .sp file, or a built-in design; that of the bench with --bench."
+        metavar="[DESIGN]",
+        help="A .toml, .cir or .sp file, or a built-in design; that of the bench with --bench.",
+        autocompletion=completion.designs,
     ),
 ]
 BenchOption = Annotated[
@@ -39,10 +47,20 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for files; made if need be.")]
 IntegratorOption = Annotated[str, typer.Option(help="leapfrog, yoshida4 or yoshida6.")]
 ProfileOption = Annotated[
-    str | None, typer.Option("--profile", help="Profile of the bench: a .toml or .json file, or a preset.")
+    str | None,
+    typer.Option(
+        "--profile",
+        help="Profile of the bench: a .toml or .json file, or a preset.",
+        autocompletion=completion.profiles,
+    ),
 ]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="One setting of the profile, such as readout.bits=6; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="One setting of the profile, such as readout.bits=6; may be repeated.",
+        autocompletion=completion.settings,
+    ),
 ]
 CalibrationOption = Annotated[
     Path | None, typer.Option("--calibration", help="File of `rhel-hw calibrate` by which the bench is put right.")
@@ -84,12 +102,16 @@ def choice(option: str, name: str, choices: dict[str, Any]) -> Any:
 
 
 class progress:  # noqa: N801 (a function to its users)
-    """A progress bar on a terminal, nothing elsewhere: a context that gives a report(done, total[, loss or words])."""
+    """A progress bar on a terminal, lines elsewhere if commands are verbose: a context that gives a report.
+
+    It is called with what is done and how much there is, and perhaps a loss or words.
+    """
 
     def __init__(self, what: str, unit: str = "steps") -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._shown = sys.stderr.isatty()
+        self._what, self._unit, self._told = what, unit, -1
+        self._shown = sys.stderr.isatty() and voice() is not Voice.QUIET
         columns = (
             TextColumn(what),
             BarColumn(),
@@ -103,7 +125,7 @@ class progress:  # noqa: N801 (a function to its users)
 
     def __enter__(self) -> Callable[..., None] | None:
         if not self._shown:
-            return None
+            return self._line if voice() is Voice.VERBOSE else None
         self._bar.start()
         task = self._bar.add_task("", total=None, speed="")
 
@@ -114,6 +136,14 @@ class progress:  # noqa: N801 (a function to its users)
             self._bar.update(task, completed=done, total=total, description=words, speed=per_second)
 
         return report
+
+    def _line(self, done: int, total: int, told: float | str | None = None) -> None:
+        """Say how far it has come, at every tenth of the way."""
+        tenth = 10 * done // total if total else 10
+        if tenth > self._told:
+            self._told = tenth
+            words = "" if told is None else f", {told}" if isinstance(told, str) else f", loss {told:.3g}"
+            print(f"{self._what}: {done} of {total} {self._unit}{words}", file=sys.stderr)
 
     def __exit__(self, *_: object) -> None:
         if self._shown:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rhel_hw.cli import completion
 from rhel_hw.cli.common import (
     JsonOption,
     OutOption,
@@ -47,7 +48,9 @@ class _Shown:
 
 
 def demo(
-    design: Annotated[str, typer.Option(help="A built-in design: see `rhel-hw gallery`.")] = "lc-toy",
+    design: Annotated[
+        str, typer.Option(help="A built-in design: see `rhel-hw gallery`.", autocompletion=completion.gallery)
+    ] = "lc-toy",
     profile: ProfileOption = "bench-8bit",
     out: OutOption = Path("demo"),
     as_json: JsonOption = False,

@@ -11,11 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rhel_hw.cli import completion
 from rhel_hw.cli.common import JsonOption, print_json
 
 
 def elements(
-    kind: Annotated[str | None, typer.Argument(metavar="[TYPE]", help="Show one type in full.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[TYPE]", help="Show one type in full.", autocompletion=completion.elements)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List element, drive and detector types with their parameters, energies and limits."""

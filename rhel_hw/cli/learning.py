@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from circuits import Design
     from rhel_hw.bench import Bench
     from rhel_hw.compare import BenchCompared, Compared
-    from rhel_hw.profile import Profile
     from rhel_hw.tasks import Teacher
 
 MOST_PARAMETERS = 40
@@ -92,6 +91,9 @@ def gradient(
     changes = {"epsilon": epsilon, "gamma": number_or_auto(gamma), **choices}
     learner = settings.learning(netlist, changes)
     task = settings.task(netlist, {"spread": spread, "drive": drive, "loss": loss, "batch": batch, "seed": seed})
+    on_some_bench = profile is not None or settings_ or "profile" in netlist.settings or chips > 1 or shots is not None
+    emulated = remote is None and (on_some_bench or calibration is not None)
+    used = settings.profile(netlist, profile, changes_of(settings_)) if emulated else None
     compiled = netlist.compile(step=step, steps=steps)
     names = [m.strip() for m in methods.split(",") if m.strip()]
     with progress("comparing", "methods") as report:
@@ -99,11 +101,8 @@ def gradient(
         results = compare(compiled, problem, names, learner, report=report)
         own = {**{k: v for k, v in changes.items() if k not in settings.IDEAL_ONLY}, "shots": shots}
         on_bench: BenchCompared | None = None
-        used: Profile | None = None
-        emulated = profile is not None or settings_ or "profile" in netlist.settings or chips > 1 or shots is not None
-        if remote is not None or emulated or calibration is not None:
+        if remote is not None or emulated:
             lesson = task.lesson(compiled, integrator=None if remote is None else method)
-            used = None if remote else settings.profile(netlist, profile, changes_of(settings_))
             bench: Bench = remote or EmulatedBench(
                 compiled, used, seed=task.seed, chips=chips, reference=lesson.drive or None
             )

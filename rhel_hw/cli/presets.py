@@ -9,11 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rhel_hw.cli import completion
 from rhel_hw.cli.common import JsonOption, print_json
 
 
 def presets(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one preset in full.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Show one preset in full.", autocompletion=completion.presets)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List device presets with their values, and the source or assumption of each."""

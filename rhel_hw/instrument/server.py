@@ -75,6 +75,8 @@ class Server:
 
     async def run(self, host: str, port: int, ready: Callable[[str, int], None]) -> None:
         """Listen until cancelled; `ready` is told where."""
+        if not host:  # which asyncio takes for all of them
+            raise ArgumentError("Argument `host` must be a name or an address to listen on, but is empty")
         try:
             server = await asyncio.start_server(self._connected, host, port, limit=4 * READ)
         except (OSError, OverflowError, UnicodeError) as problem:

@@ -1,40 +1,18 @@
-// Charts and table of a sweep's page. All numbers are in the element `data`; nothing is fetched.
+// Charts and table of a sweep's page, after words.js. All numbers are in the element `data`; nothing is fetched.
 "use strict";
 (() => {
   const D = JSON.parse(document.getElementById("data").textContent);
   const AXES = new Map(D.axes.map((a) => [a.name, a]));
   const OUTCOMES = new Map(D.outcomes.map((o) => [o.name, o]));
-  const FLOOR = 1e-16, MOST_CELLS = 120, MOST_ROWS = 50, MOST_LINES = 10, MOST_DOTS = 3000, MOST_TICKS = 10;
+  const MOST_CELLS = 120, MOST_ROWS = 50, MOST_LINES = 10, MOST_DOTS = 3000, MOST_TICKS = 10;
   const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#a5db36"];
   const SIGNS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
   const DIVERGING = [[0, "#7f3b08"], [0.25, "#e08214"], [0.5, "#f7f7f7"], [0.75, "#8073ac"], [1, "#2d004b"]];
   const RATIOS = [0.01, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 100];
-  const byId = (id) => document.getElementById(id);
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   let order = { column: D.first, down: OUTCOMES.get(D.first).better === "higher" };
 
   // Words -----------------------------------------------------------------------------------------------------------
-
-  function number(v, digits = 3) {
-    if (v === null) return "–";
-    if (typeof v !== "number") return v;
-    if (v === 0 || (Math.abs(v) >= 1e-3 && Math.abs(v) < 1e5)) return String(Number(v.toPrecision(digits)));
-    const [mantissa, exponent] = v.toExponential(digits - 1).split("e");
-    return `${Number(mantissa)}e${Number(exponent)}`;
-  }
-
-  /** A cosine by its distance from one, never rounded up. */
-  function cosine(distance) {
-    if (distance <= FLOOR) return "1";
-    const exponent = Math.floor(Math.log10(distance) + 1e-9);
-    if (exponent >= -5) {
-      const scale = 10 ** Math.max(2, -exponent);
-      return String(Math.floor((1 - distance) * scale + 1e-6) / scale);
-    }
-    const steps = Math.ceil(distance / 10 ** exponent - 1e-6);
-    const power = [...String(steps === 10 ? -exponent - 1 : -exponent)].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]).join("");
-    return `1−${steps === 1 || steps === 10 ? "" : `${steps}·`}10⁻${power}`;
-  }
 
   const shown = (o, v) => (v !== null && o.name === "cosine" ? cosine(Math.max(1 - v, FLOOR)) : number(v));
   const limited = (o) => o.name in D.require;

@@ -22,7 +22,6 @@ from studies.sweeps.reading import GAMMA, Axis, Outcome, Points, number_text, re
 if TYPE_CHECKING:
     import xarray as xr
 
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _LONGEST = 500
 """Characters of an attribute."""
 _TOLD = ("design", "profile", "versions", "command", "name")
@@ -85,25 +84,14 @@ def write(
     points = read(ds)
     limits = points.required(require)
     name = title or str(ds.attrs.get("name") or "Sweep")
-    script = files("studies.sweeps").joinpath("page.js").read_text("utf-8")
+    scripts = (files("studies") / "words.js", files("studies.sweeps") / "page.js")
     told = (*_answer(points, limits), *(f"{w[:1].upper()}{w[1:]}." for w in points.warnings), *notes)
     blocks: list[report.Block] = [_numbers(points, limits), *map(report.Paragraph, told)]
     data = _data(points, limits, _file(name))
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{escape(name)}</title><style>{report.STYLE}{_STYLE}</style></head><body>"
-        f'<h1>{escape(name)}</h1><p class="lead">{escape(_lead(points, limits))}</p>'
-        + "".join(b.html() for b in blocks)
-        + _CHARTS
-        + (_PARETO if data["costs"] else "")
-        + _TABLE
-        + _made(ds, points)
-        + f'<script type="application/json" id="data">{_embedded(data)}</script>'
-        f"<script>{_plotly()}</script><script>{script}</script></body></html>\n"
-    )
-    return write_atomically(path, lambda stream: stream.write(page.encode()))
+    blocks += [report.Markup(m) for m in (_CHARTS, _PARETO if data["costs"] else "", _TABLE, _made(ds, points))]
+    live = report.Live(data, (_plotly(), *(s.read_text("utf-8") for s in scripts)), _STYLE)
+    text = report.page(name, _lead(points, limits), [report.Section("", blocks)], live=live)
+    return write_atomically(path, lambda stream: stream.write(text.encode()))
 
 
 def _plotly() -> str:
@@ -115,12 +103,6 @@ def _plotly() -> str:
             "pip install 'rhel-hw[report]'"
         ) from None
     return str(get_plotlyjs())
-
-
-def _embedded(data: dict[str, Any]) -> str:
-    """JSON that can stand inside a script element."""
-    text = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _data(points: Points, limits: Mapping[str, float], file: str) -> dict[str, Any]:
