@@ -1,4 +1,4 @@
-"""Figures of the concepts page, from what its own programs compute, and the picture of the flow.
+"""Figures of the concepts page and the tutorial, from their own programs and commands, and the picture of the flow.
 
 `python -m docs.generate.figures` writes them into `docs/figures`.
 """
@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +91,18 @@ def valley(names: dict[str, Any]) -> Figure:
     return figure
 
 
+def tutorial() -> None:
+    """What the commands of the tutorial write: training, and the valley of its sweep."""
+    page = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    design = re.findall(r"```toml.*?\n(.*?)```", page, re.DOTALL)[-1]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "ring.toml").write_text(design, encoding="utf-8")
+        for line in re.findall(r"^rhel-hw (?:train|sweep) .*$", page, re.MULTILINE):
+            subprocess.run([sys.executable, "-m", "rhel_hw.cli", *line.split()[1:]], cwd=folder, check=True)
+        shutil.copy(f"{folder}/ring-training.png", DOCS / "figures/tutorial-training.png")
+        shutil.copy(f"{folder}/sweep/ring-u-curve.png", DOCS / "figures/tutorial-valley.png")
+
+
 def _times(names: dict[str, Any]) -> tuple[Any, Any]:
     """Ends of steps in µs, of the pass and of the echo after it."""
     there = names["design"].step_s * np.arange(1, names["steps"] + 1) * 1e6
@@ -117,6 +133,7 @@ def main() -> None:
     for what in (echo, gradient, valley):
         (DOCS / "figures" / f"concept-{what.__name__}.svg").write_text(_svg(what(names)), encoding="utf-8")
     (DOCS / "figures/flow.svg").write_text(flow.draw(names), encoding="utf-8")
+    tutorial()
 
 
 if __name__ == "__main__":
