@@ -69,11 +69,8 @@ def lossless(size: Size) -> Netlist:
 
 def netlist(size: Size) -> Netlist:
     """The lattice of silicon-nitride rings, with a learner that makes up for their loss."""
-    plain, own = lossless(size), CATALOGUE["silicon-nitride-ring"].values
-    lossy = tuple(
-        replace(e, intrinsic_q=own["intrinsic_q"], external_q=own["external_q"]) if isinstance(e, Ring) else e
-        for e in plain.elements
-    )
+    plain, quality = lossless(size), loaded("silicon-nitride-ring")  # what goes out by taps counts as loss
+    lossy = tuple(replace(e, intrinsic_q=quality) if isinstance(e, Ring) else e for e in plain.elements)
     found = plain.replace(name="silicon-nitride ring lattice", elements=lossy)
     design = found.compile()
     decay = float(np.mean(energy_rates(design.hamiltonian))) / design.assembly.units.time

@@ -175,7 +175,7 @@ def _figure(looked: Looked) -> Figure:
             right.axvline(100 * (found - 1), color=colours[cure], lw=4, alpha=0.3)
     left.axvline(metal(), color="0.6", lw=5, alpha=0.35, zorder=0)
     left.text(metal(), 2.3, "permalloy", ha="center", va="bottom", fontsize=9, color="0.3")
-    left.set(xlabel="damping of the cores, α", ylabel="1 − cosine to the array's own gradient, worst seed")
+    left.set(xlabel="damping of the cores, α", ylabel="1 − cosine, worst seed")
     left.legend(frameon=False, fontsize=8, loc="lower left")
     right.set(
         xlabel="error of the rate that is made up for (%), in permalloy"
@@ -206,7 +206,6 @@ CASE = Case(
     lambda _: {
         "readout.bits": {"whole": [2, 16]}, "drive.bits": {"whole": [2, 16]}, "nudge.bits": {"whole": [2, 16]},
         "readout.noise": {"log": [1e-6, 0.1]}, "echo.pump_error": {"log": [1e-4, 1.0]},
-        "fabrication.mismatch": {"log": [1e-5, 0.2]},
     },
     sweep={"reference": "chip"},
     formats=("mumax3", "schematic"),
