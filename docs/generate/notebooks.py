@@ -1,6 +1,7 @@
 """Notebooks: they are run, and become pages that show what came out.
 
-A cell tagged `parameters` holds the sizes; tests run the same notebook with smaller ones.
+A cell tagged `parameters` holds the sizes; tests run the same notebook with smaller ones. Lines that are for Jupyter
+alone (`%matplotlib inline`) are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ class Cell:
 def run(path: Path, **parameters: Any) -> list[Cell]:
     """All cells of a notebook, run in an empty folder; `parameters` replace what the cell of that tag says."""
     cells = [
-        Cell("".join(c["source"]), c["cell_type"] == "code", "parameters" in c["metadata"].get("tags", ()))
+        Cell(
+            "".join(line for line in c["source"] if not line.startswith("%")),
+            c["cell_type"] == "code",
+            "parameters" in c["metadata"].get("tags", ()),
+        )
         for c in json.loads(path.read_text(encoding="utf-8"))["cells"]
     ]
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -128,10 +128,21 @@ def _case(name: str, asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]
 
     with progress("working on it", "steps") as report:
         closed = close(name, cases()[name], SIZES[asked.size], out, report)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in closed.budget.columns:
+        table.add_column(column)
+    for row in closed.budget.rows():
+        table.add_row(*map(escape, row))
     lines = [
-        f"[bold]{escape(closed.question)}[/bold]", f"{escape(closed.answer)}.", "", *map(escape, closed.budget.lines()),
-        "", f"trained on its own bench: loss {closed.trained.improvement:.3g} times lower",
-    ]  # fmt: skip
+        f"[bold]{escape(closed.question)}[/bold]",
+        f"{escape(closed.answer)}.",
+        "",
+        *closed.budget.head(),
+        "",
+        table,
+    ]
+    lines += ["", *map(escape, closed.budget.foot())]
+    lines += ["", f"trained on its own bench: loss {closed.trained.improvement:.3g} times lower"]
     return closed.to_dict(), lines
 
 

@@ -42,7 +42,7 @@ def test_it_is_kept_without_what_came_out(name):
 def test_a_page_shows_text_and_figures(tmp_path):
     cells = [
         {"cell_type": "markdown", "metadata": {}, "source": ["# Title"]},
-        {"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": ["n = 2"]},
+        {"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": ["%matplotlib inline\n", "n = 2"]},
         {"cell_type": "code", "metadata": {}, "source": ["from studies.plots import losses\n", "print(n)\n", "n + 1"]},
         {"cell_type": "code", "metadata": {}, "source": ["losses({'a': [2, 1]})"]},
     ]
