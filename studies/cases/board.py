@@ -60,7 +60,7 @@ def look(netlist: Netlist, size: Size, out: Path, report: Report) -> Found:
         "readout.bits": list(range(4, 13, 2)), GAMMA: {"log": [1.0, 1e7, 2 * size.fine - 1]}, "seed": seeds,
     })  # fmt: skip
     by_strength, _ = run(netlist, grid, out / "strength.zarr", report=lambda d, n: report(d, n, "bits and γ"))
-    bits = list(range(2, FINE + 1, 2))
+    bits = list(range(2, FINE + 1))
     alone = {}
     for kind in CONVERTERS:
         sweep = Sweep({f"{kind}.bits": bits, "seed": seeds})
