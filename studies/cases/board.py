@@ -1,6 +1,6 @@
 """Which converters does a board-level LC ring at 1 MHz need, and how strongly must its echoes be nudged.
 
-Six tanks of E24 parts, joined by inductors that can be trained, with the tolerances and the quality of such parts left
+Six tanks of E24 parts, joined by inductors that can be set, and trained, with the tolerances and the quality of such parts left
 to the contract. Readout, drives and nudges have converters of their own; all read and play once a step.
 """
 
@@ -126,5 +126,4 @@ CASE = Case(
         "fabrication.mismatch": {"log": [1e-5, 0.2]},
     },
     formats=("spice", "kicad", "bom", "schematic", "vectors"),
-    series="E96",
 )  # fmt: skip

@@ -71,8 +71,6 @@ class Case:
     """Settings of its sweeps."""
     formats: Sequence[str] = ()
     """Of the bundle, beside its data sheet."""
-    series: str | None = None
-    """Of preferred values."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def close(name: str, case: Case, size: Size, out: Path, report: Report | None = 
     trained, values = train(netlist, size.moves, report)
     formats = [*case.formats, *(["datasheet"] if size.thorough else [])]
     made = bundle(
-        netlist, formats, values=values, series=case.series, requirement="cosine=0.99", seeds=size.seeds,
+        netlist, formats, values=values, requirement="cosine=0.99", seeds=size.seeds,
         report=lambda done, total: report(done, total, "the data sheet"),
     )  # fmt: skip
     files.append(made.save(place / "handover", overwrite=True) / "manifest.json")
