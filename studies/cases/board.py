@@ -1,7 +1,7 @@
 """Which converters does a board-level LC ring at 1 MHz need, and how strongly must its echoes be nudged.
 
-Six tanks of E24 parts, joined by inductors that can be set, and trained, with the tolerances and the quality of such parts left
-to the contract. Readout, drives and nudges have converters of their own; all read and play once a step.
+Six tanks of E24 parts, joined by inductors that can be set, and trained; tolerances and quality are left to the
+contract. Readout, drives and nudges have converters of their own; all read and play once a step.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _says(looked: Looked) -> str:
         f"over {looked.turns:.1f} turns a cosine of {GOOD} at every seed allows {told}; in permalloy (α = {metal():g}) "
         f"the cosine is {in_metal}"
     )
-    known = ", ".join(f"{100 * (x - 1):+.1f} % {_with(cure)}" for cure, x in looked.found.items() if np.isfinite(x))
+    known = ", ".join(f"{100 * (x - 1):+.1g} % {_with(cure)}" for cure, x in looked.found.items() if np.isfinite(x))
     return f"{told}; calibration misses the rate by {known}" if known else told
 
 
@@ -176,7 +176,7 @@ def _figure(looked: Looked) -> Figure:
     left.axvline(metal(), color="0.6", lw=5, alpha=0.35, zorder=0)
     left.text(metal(), 2.3, "permalloy", ha="center", va="bottom", fontsize=9, color="0.3")
     left.set(xlabel="damping of the cores, α", ylabel="1 − cosine, worst seed")
-    left.legend(frameon=False, fontsize=8, loc="lower left")
+    left.legend(frameon=False, fontsize=8, loc="upper left")
     right.set(
         xlabel="error of the rate that is made up for (%), in permalloy"
         + "\nbands: what calibration found" * bool(looked.found)
@@ -185,7 +185,7 @@ def _figure(looked: Looked) -> Figure:
         axis.axhline(1 - GOOD, color="0.3", lw=1, ls="--")
         axis.set_ylim(1e-7, 2)
     beside = right.get_yaxis_transform()
-    right.text(1.0, 1 - GOOD, "cosine 0.99 ", transform=beside, ha="right", va="bottom", fontsize=8)
+    right.text(0.02, 1 - GOOD, "cosine 0.99", transform=beside, va="bottom", fontsize=8)
     figure.suptitle("Vortex array with polarity-switch echo: is damping curable?", fontsize=11)
     return figure
 
