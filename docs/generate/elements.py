@@ -27,8 +27,9 @@ def page() -> str:
     for domain in dict.fromkeys(_domain(cls) for cls in ELEMENTS.values()):
         kinds = {name: cls for name, cls in ELEMENTS.items() if _domain(cls) == domain}
         parts += [f"## {domain.capitalize()}", *(_entry(name, cls) for name, cls in kinds.items())]
-    for title, kinds in {"Drives": DRIVES, "Detectors": DETECTORS}.items():
-        parts += [f"## {title}", *(_entry(f"{name} {title[:-1].lower()}", cls) for name, cls in kinds.items())]
+    others: dict[str, Mapping[str, Any]] = {"drive": DRIVES, "detector": DETECTORS}
+    for what, classes in others.items():
+        parts += [f"## {what.capitalize()}s", *(_entry(f"{name} {what}", cls) for name, cls in classes.items())]
     return "\n\n".join(parts) + "\n"
 
 

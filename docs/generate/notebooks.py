@@ -54,11 +54,12 @@ def run(path: Path, **parameters: Any) -> list[Cell]:
 def _execute(cell: Cell, names: dict[str, Any], label: str) -> None:
     """Run a cell; the value of a last expression comes out, as notebooks have it."""
     tree = ast.parse(cell.source, label)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body[-1] if tree.body else None
+    tree.body = tree.body[:-1] if isinstance(last, ast.Expr) else tree.body
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, label, "exec"), names)
-        value = eval(compile(ast.Expression(last.value), label, "eval"), names) if last else None
+        value = eval(compile(ast.Expression(last.value), label, "eval"), names) if isinstance(last, ast.Expr) else None
         if isinstance(value, Figure):
             cell.figures.append(value)
         elif value is not None:
@@ -68,7 +69,8 @@ def _execute(cell: Cell, names: dict[str, Any], label: str) -> None:
 
 def page(path: Path) -> tuple[str, dict[str, bytes]]:
     """The notebook as Markdown, and its figures by name."""
-    parts, figures = [], {}
+    parts: list[str] = []
+    figures: dict[str, bytes] = {}
     for cell in run(path):
         parts.append(f"```python\n{cell.source}\n```" if cell.is_code else cell.source)
         if cell.text:
