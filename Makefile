@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := .venv-peers
 
-.PHONY: demo test lint types imports unit test-slow test-peers format clean
+.PHONY: demo test lint types imports unit test-slow test-peers docs format clean
 
 demo: $(READY)
 	$(BIN)/rhel-hw demo
@@ -40,6 +40,10 @@ test-slow: $(READY)
 test-peers: $(PEERS)/.ready
 	$(PEERS)/bin/pytest -m peers
 
+# The site, in the folder `site`; pages that are written from the code are written anew, notebooks run. Warnings are errors.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -52,10 +56,14 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+$(VENV)/.docs: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 $(PEERS)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev,peers]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist demo site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

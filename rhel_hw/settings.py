@@ -113,7 +113,8 @@ def _read(
     except ArgumentError as problem:
         text = re.sub(r"^Argument `(\w+)`", r"\1:", str(problem))
         key, _, reason = text.partition(": ")
-        raise DesignError([error(f"{section}.{key}", reason, f"see [{section}] in the README")]) from None
+        remedy = f"see [{section}] in docs/reference/design-file.md"
+        raise DesignError([error(f"{section}.{key}", reason, remedy)]) from None
 
 
 def _learner(given: dict[str, Any]) -> RHEL:

@@ -32,12 +32,12 @@ def elements(
         if kind not in known:
             raise ArgumentError(f"Argument `TYPE` must be a type, but is {kind!r}{nearest(kind, known)}")
         known = {kind: known[kind]}
-    described = {name: _describe(cls) for name, cls in known.items()}
+    described = {name: describe(cls) for name, cls in known.items()}
     if as_json:
         print_json(described)
     elif kind is not None:
         _print_one(kind, described[kind])
-        Console(highlight=False).print("\n" + escape(_snippet(kind, known[kind])))
+        Console(highlight=False).print("\n" + escape(snippet(kind, known[kind])))
     else:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in ("type", "terminals", "parameters", "energy or signal"):
@@ -49,7 +49,7 @@ def elements(
         Console().print(table)
 
 
-def _snippet(name: str, cls: Any) -> str:
+def snippet(name: str, cls: Any) -> str:
     """The part as a design file would have it."""
     from devices import Element
 
@@ -65,7 +65,8 @@ def _snippet(name: str, cls: Any) -> str:
     return "\n".join(lines)
 
 
-def _describe(cls: Any) -> dict[str, Any]:
+def describe(cls: Any) -> dict[str, Any]:
+    """A kind of part as a table."""
     return {
         "summary": cls.summary,
         "terminals": list(cls.terminals),

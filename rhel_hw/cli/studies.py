@@ -29,8 +29,13 @@ STUDIES = {
     "echo": "gain × angle of the echo",
     "mismatch": "mismatch of parameters, calibrated or not",
     "calibration": "gradients before and after calibration, error by error",
+    "lc-ring": "case: which converters and γ does a board-level LC ring at 1 MHz need",
+    "nitride-lattice": "case: which Q and coupling does a lattice of silicon-nitride rings need",
+    "vortex-echo": "case: is the damping of a metal curable by calibration, echoes being switches of polarity",
 }
-OWN_DATA = ("toy", "thermal", "precision", "noise", "loss", "drift", "echo", "mismatch", "calibration")
+CASES = ("lc-ring", "nitride-lattice", "vortex-echo")
+"""From question to hand-over."""
+OWN_DATA = ("toy", "thermal", "precision", "noise", "loss", "drift", "echo", "mismatch", "calibration", *CASES)
 """Studies that take no set of series."""
 
 
@@ -65,6 +70,7 @@ def study(
     from devices import ArgumentError
 
     known = {"toy": _toy, "thermal": _thermal, "static-gradients": _static, "gamma": _gamma, "calibration": _calibrated}
+    known |= {n: partial(_case, n) for n in CASES}
     swept = {n: partial(_imperfection, n) for n in OWN_DATA if n not in known}
     run = choice("NAME", name, {**known, "classify": _classify, "regress": _regress, **swept})
     if name in OWN_DATA and data is not None:
@@ -113,6 +119,31 @@ def _calibrated(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
     for row in calibrated.table(rows):
         table.add_row(*map(escape, row))
     return {"rows": calibrated.document(rows), "files": files}, [table]
+
+
+def _case(name: str, asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:
+    """What people and machines are told of a case."""
+    from studies.cases import cases
+    from studies.cases.case import SIZES, close
+
+    with progress("working on it", "steps") as report:
+        closed = close(name, cases()[name], SIZES[asked.size], out, report)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in closed.budget.columns:
+        table.add_column(column)
+    for row in closed.budget.rows():
+        table.add_row(*map(escape, row))
+    lines = [
+        f"[bold]{escape(closed.question)}[/bold]",
+        f"{escape(closed.answer)}.",
+        "",
+        *closed.budget.head(),
+        "",
+        table,
+    ]
+    lines += ["", *map(escape, closed.budget.foot())]
+    lines += ["", f"trained on its own bench: loss {closed.trained.improvement:.3g} times lower"]
+    return closed.to_dict(), lines
 
 
 def _thermal(asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]]:

@@ -1,9 +1,7 @@
 """The whole chain: what it finds, what it puts right, what it refuses, and that an ideal bench stays as it is."""
 
 import json
-import re
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,17 +158,6 @@ def test_a_dead_channel_ends_it(design, lesson):
 
     with pytest.raises(CalibrationError, match=r"position\.n1.*dead.*check its probe"):
         calibrated(Broken(bench_of(design, lesson), cut), design, lesson)
-
-
-def test_what_the_readme_shows(design, lesson, tmp_path, monkeypatch, capsys):
-    """Its program, on a circuit that is known here."""
-    monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"<!-- run by tests/calibration/test_chain.py -->\n```python\n(.*?)```", text, re.DOTALL)
-    names = {"bench": bench_of(design, lesson), "design": design, "teacher": Teacher(), "EchoLearner": EchoLearner}
-    exec(program, names)
-    assert Calibration.load("ring.json").passes == names["known"].passes
-    assert "inductor.inductance" in capsys.readouterr().out
 
 
 # Over the wire, and on the command line -----------------------------------------------------------------------------

@@ -158,10 +158,21 @@ def test_the_example_of_the_protocol_page_is_what_happens(transcript):
         manager.close()
 
 
-def test_the_program_of_the_page_runs(toy_server, capsys):
-    (program,) = re.findall(r"```python\n(import numpy.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+def programs(port):
+    found = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return [program.replace("::5025::", f"::{port}::") for program in found]
+
+
+def test_the_learner_of_the_page_runs(toy_server, capsys):
+    learner, _ = programs(toy_server.port)
+    exec(learner, {})
+    assert "inductor.inductance" in capsys.readouterr().out
+
+
+def test_the_program_by_hand_of_the_page_runs(toy_server, capsys):
+    _, program = programs(toy_server.port)
     names = {}
-    exec(program.replace("::5025::", f"::{toy_server.port}::"), names)
+    exec(program, names)
     names["bench"].close()
     apart, error = capsys.readouterr().out.split(maxsplit=1)
     assert error.strip() == '0,"No error"'
