@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from typer.models import ArgumentInfo
 
@@ -40,7 +40,8 @@ def page() -> str:
         rows = _rows(info.callback)
         usage = " ".join(["rhel-hw", name, *(row.names for row in rows if row.argument), "[OPTIONS]"])
         parts += [f"## {name}", _words(info), f"```text\n{usage}\n```", _table(rows)]
-        parts += [info.epilog] if info.epilog else []
+        examples = [line.strip() for line in (info.epilog or "").splitlines() if line.startswith("  ")]
+        parts += ["\n".join(["```text", *examples, "```"])] if examples else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -53,9 +54,8 @@ def _words(info: Any) -> str:
 
 
 def _rows(function: Any) -> list[Row]:
-    hints = get_type_hints(function, include_extras=True)
-    return [_row(p, *get_args(hints[p.name])[:2]) for p in inspect.signature(function).parameters.values()
-            if get_origin(hints[p.name]) is Annotated]  # fmt: skip
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return [_row(p, *get_args(p.annotation)[:2]) for p in parameters if get_origin(p.annotation) is Annotated]
 
 
 def _row(parameter: inspect.Parameter, kind: Any, info: Any) -> Row:
