@@ -13,12 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from circuits.operators import DENSE_LIMIT, DENSE_SPEED, WIDEST, Reader, lanes, times
+from circuits.operators import DENSE_SPEED, WIDEST, Reader, lanes, times
 
 Array = Any
 
 FEW = 16
 """Coordinates whose full matrix is applied column by column, within the loop over steps."""
+MANY = 1024
+"""Most coordinates of a full matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ class Stiffness:
         if len(shifts) <= 2 * width and len(shifts) < n and width <= WIDEST:
             places = np.searchsorted(shifts, column - row) * n + row
             return cls(n, _entries(rows, pattern, places, len(shifts) * n), tuple(map(int, shifts)), None)
-        if n * n <= DENSE_LIMIT and width > n / DENSE_SPEED:
+        if n <= MANY and width > n / DENSE_SPEED:
             return cls(n, _entries(rows, pattern, column * n + row, n * n), None, None)
         if width > WIDEST:
             return None
