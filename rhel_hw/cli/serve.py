@@ -54,13 +54,13 @@ def serve(
     reference = settings.task(netlist).lesson(compiled).drive if taught else None
     bench = EmulatedBench(compiled, used, seed=chip, chips=range(chip, chip + chips), reference=reference)
     server = Server(bench, netlist.to_toml(), second=second, limits=limits)
+    if host and not is_loopback(host):
+        print(
+            f"rhel-hw: warning: {host} can be reached from other machines, and nobody is asked who they are",
+            file=sys.stderr,
+        )
 
     def ready(host: str, port: int) -> None:
-        if not is_loopback(host):
-            print(
-                f"rhel-hw: warning: {host} can be reached from other machines, and nobody is asked who they are",
-                file=sys.stderr,
-            )
         address = f"TCPIP::{host}::{port}::SOCKET"
         if as_json:
             print_json({"design": netlist.name, "address": address, "host": host, "port": port})
