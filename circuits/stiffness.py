@@ -48,7 +48,7 @@ class Stiffness:
         if len(shifts) <= 2 * width and len(shifts) < n and width <= WIDEST:
             places = np.searchsorted(shifts, column - row) * n + row
             return cls(n, _entries(rows, pattern, places, len(shifts) * n), tuple(map(int, shifts)), None)
-        if n <= MANY and width > n / DENSE_SPEED:
+        if n <= FEW or (n <= MANY and pattern.nnz > n * n / DENSE_SPEED):
             return cls(n, _entries(rows, pattern, column * n + row, n * n), None, None)
         if width > WIDEST:
             return None
