@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from rhel_hw.cli import main
+from rhel_hw.runtime import configure
 
 os.environ["RHEL_HW_CACHE"] = ""  # every run compiles for itself
-jax.config.update("jax_enable_x64", True)
+configure()
 # Draws that make no netlist are part of the game; in continuous integration every run sees the same draws.
 settings.register_profile(
     "house",

@@ -14,7 +14,6 @@ from devices import ArgumentError, Sine
 from rhel_hw import BPTT, RHEL, Reprepare, Richardson, Teacher, settings, simulate
 from rhel_hw.compare import METHODS, compare
 from studies.benchmarks import gradient as benchmark
-from studies.benchmarks import interleaved
 
 SECTIONS = """
 [learning]
@@ -277,24 +276,31 @@ def test_the_toy_study_writes_figure_and_data(call, tmp_path):
 # Speed ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.speed
-@pytest.mark.parametrize("loss", ["trajectory", pytest.param("final", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "size",
-    [
-        benchmark.SIZES[0],
-        pytest.param(benchmark.SIZES[1], marks=pytest.mark.slow),
-        pytest.param(benchmark.SIZES[2], marks=pytest.mark.slow),
-        pytest.param(benchmark.SIZES[3], marks=pytest.mark.slow),
-    ],
-    ids=["6x256", "64x16", "256x16", "16x4"],
-)
-def test_a_gradient_costs_at_most_four_free_passes_and_no_more_than_backpropagation(size, loss):
+SIZES = [benchmark.SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in benchmark.SIZES[1:])]
+sized = pytest.mark.parametrize("size", SIZES, ids=["6x256", "64x16", "256x16", "16x4"])
+lost = pytest.mark.parametrize("loss", ["trajectory", pytest.param("final", marks=pytest.mark.slow)])
+
+
+def tried(size, loss, holds):
     """Medians of interleaved runs; a loaded machine gets three tries."""
-    runs = {name: program.run for name, program in benchmark.programs(size, loss).items()}
-    large = size.netlist().compile().hamiltonian.size * size.batch >= 1000
+    rows = []
     for attempt in range(3):
-        seconds = interleaved(runs, rounds=5 + 4 * attempt)
-        if seconds["rhel"] <= seconds["bptt"] and (seconds["rhel"] <= 4 * seconds["free"] or not large):
+        rows.append(benchmark.measure(size, loss, rounds=5 + 4 * attempt))
+        if holds(rows[-1]):
             return
-    pytest.fail(f"{seconds}")
+    pytest.fail(f"{rows}")
+
+
+@pytest.mark.speed
+@sized
+@lost
+def test_a_gradient_takes_less_than_backpropagation(size, loss):
+    tried(size, loss, lambda row: row.rhel_over_bptt <= (0.7 if row.coordinates * row.batch >= 1000 else 1))
+
+
+@pytest.mark.speed
+@pytest.mark.xfail(reason="4 to 6 free passes, since those became six times faster: docs/performance.md")
+@sized
+@lost
+def test_a_gradient_takes_a_few_free_passes(size, loss):
+    tried(size, loss, lambda row: row.rhel_over_free <= 3.3 or row.coordinates * row.batch < 1000)
