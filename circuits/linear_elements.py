@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 NOTHING = 1e-6
-"""A change by a parameter, all of order one, that is round-off."""
+"""A relative change by a parameter that is round-off."""
 
 
 class Lines(NamedTuple):
@@ -167,7 +167,7 @@ def _felt(groups: Sequence[Group], theta: Mapping[str, Floats]) -> tuple[frozens
     for key, value in anywhere.items():
         after = _tried(groups, anywhere | {key: value * rng.uniform(1.1, 1.3, value.shape)})
         for found, a, b in zip((bending, moving), before, after, strict=True):
-            if np.max(np.abs(b - a), initial=0.0) > NOTHING:
+            if np.any(np.abs(b - a) > NOTHING * np.maximum(np.abs(a), np.abs(b))):
                 found.add(key)
     return frozenset(bending), frozenset(moving)
 

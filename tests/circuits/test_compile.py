@@ -313,7 +313,9 @@ before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process
 design = netlist.compile()
 seconds = time.process_time() - begin
 h = design.hamiltonian
-dense = h.branches.dense is not None or h.inverse.reader.dense is not None
+readers = [h.branches.reader, h.inverse.reader]
+readers += [h.linear.branches.reader, h.linear.stiffness.entries] if h.linear else []
+dense = any(r.rows and r.dense is not None for r in readers)
 print(json.dumps(dict(seconds=seconds, size=h.size, dense=dense,
                       grown=(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)))
 """

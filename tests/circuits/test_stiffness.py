@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from circuits.generators import grid, ladder
 from circuits.hamiltonian import CURVATURE, ORIGIN
 from circuits.stiffness import Stiffness
+from tests.systems import hosted
 
 
 def branches(pairs, n):
@@ -86,3 +87,11 @@ def test_what_learns_counts_by_curvature_and_origin():
     assert energy.moved_by(["inductor.inductance"]) == (CURVATURE,)
     assert energy.moved_by(["inductor.flux"]) == (ORIGIN,)
     assert not {CURVATURE, ORIGIN} & set(energy.moved_by(["capacitor.capacitance"]))
+
+
+def test_curvatures_that_are_small_numbers_count_as_well():
+    """ħ is one in units that make a Kerr shift a small number."""
+    energy = hosted("kerr-rotation").hamiltonian
+    assert CURVATURE in energy.moved_by(["ring.detuning"])
+    assert CURVATURE in energy.moved_by(["evanescent.rate"])
+    assert ORIGIN not in energy.moved_by(energy.theta())
