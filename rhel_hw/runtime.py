@@ -13,8 +13,12 @@ from pathlib import Path
 
 CACHE = "RHEL_HW_CACHE"
 """Environment variable: folder of compiled programs; empty for none. Usually rhel-hw in the user's cache folder."""
-LARGEST_CACHE = 1 << 30
-"""Bytes; programs that were not used for longest go first."""
+KEPT: dict[str, str | int | float] = {
+    "jax_compilation_cache_max_size": 1 << 30,  # bytes; programs that were not used for longest go first
+    "jax_persistent_cache_min_compile_time_secs": 0.05,
+    "jax_persistent_cache_enable_xla_caches": "none",
+}
+"""How JAX keeps programs on disk."""
 ROLLED = "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling"
 """Unrolled, loops over 9 to 47 lanes are not vectorised, and take three times as long."""
 WIDE = "--xla_cpu_prefer_vector_width=512"
@@ -27,30 +31,21 @@ def configure(*, cache: bool = True) -> None:
     Arguments:
         cache: keep compiled programs on disk, so that what was compiled once starts at once ever after.
     """
-    folder, settings = _folder() if cache else None, {}
-    if folder is not None:
-        settings = {
-            "jax_compilation_cache_dir": str(folder),
-            "jax_compilation_cache_max_size": str(LARGEST_CACHE),
-            "jax_persistent_cache_min_compile_time_secs": "0.05",
-            "jax_persistent_cache_enable_xla_caches": "none",
-        }
     given = os.environ.get("XLA_FLAGS", "")
     flags = [ROLLED, *([WIDE] if " avx512f" in _processor() else [])]
     os.environ["XLA_FLAGS"] = " ".join([given, *(f for f in flags if f.partition("=")[0] not in given)]).strip()
+    folder = _folder() if cache else None
+    kept = KEPT | {"jax_compilation_cache_dir": str(folder)} if folder else {}
     if "jax" not in sys.modules:
         os.environ["JAX_ENABLE_X64"] = "true"
-        for name, value in settings.items():
-            os.environ.setdefault(name.upper(), value)
-    else:
-        import jax
+        for name, value in kept.items():
+            os.environ.setdefault(name.upper(), str(value))
+        return
+    import jax
 
-        jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
-        if folder is not None and jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
-            jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
-            jax.config.update("jax_compilation_cache_max_size", LARGEST_CACHE)  # type: ignore[no-untyped-call]
-            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)  # type: ignore[no-untyped-call]
-            jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # type: ignore[no-untyped-call]
+    own = jax.config.jax_compilation_cache_dir is not None  # type: ignore[attr-defined]
+    for name, value in {"jax_enable_x64": True, **({} if own else kept)}.items():
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]
 
 
 def _folder() -> Path | None:
