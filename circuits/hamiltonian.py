@@ -160,20 +160,24 @@ class Hamiltonian:
     # Energy ------------------------------------------------------------------------------------------------------
 
     def weights(self, theta: Theta) -> dict[str, Array]:
-        """What the energy at given q and p depends on: theta, and the entries of the matrices that are inverted.
+        """What the energy at given q and p depends on: theta, the entries of the matrices that are inverted, and lines.
 
         If any parameter is batched, all are.
         """
+        return self._weighed(theta)[0]
+
+    def _weighed(self, theta: Theta) -> tuple[dict[str, Array], Lines | None]:
+        """Weights, and the potentials of linear branches that some of them come from."""
         batch = next((v.shape[1:] for v in theta.values() if jnp.ndim(v) == 2), ())
         if batch:
             theta = {k: jnp.broadcast_to(lanes(v, jnp.zeros((1, 1))), (v.shape[0], *batch)) for k, v in theta.items()}
         weights = {**theta, INERTIA: _inertia_weights(self.assembly.groups, self.assembly.inertia, theta)}
         if self.compliance is not None:
             weights[COMPLIANCE] = self._inductances(theta)
-        if self.linear is not None:
-            lines = self.linear.lines(theta)
-            weights |= {CURVATURE: lines.curvatures, ORIGIN: lines.origins}
-        return weights
+        if self.linear is None:
+            return weights, None
+        lines = self.linear.lines(theta)
+        return weights | {CURVATURE: lines.curvatures, ORIGIN: lines.origins}, lines
 
     def moved_by(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Names of the weights that depend on these parameters."""
@@ -200,12 +204,11 @@ class Hamiltonian:
 
     def prepare(self, theta: Theta) -> Prepared:
         """Inverse matrices for these parameters."""
-        weights = self.weights(theta)
+        weights, lines = self._weighed(theta)
         inertia = self.inverse.prepare(weights[INERTIA])
         compliance = None if self.compliance is None else self.compliance.prepare(weights[COMPLIANCE])
-        values = {k: weights[k] for k in theta}
-        pulled = None if self.linear is None else self.linear.prepare(self.linear.lines(values))
-        prepared = Prepared(values, inertia, compliance, None, pulled)
+        pulled = None if self.linear is None or lines is None else self.linear.prepare(lines)
+        prepared = Prepared({k: weights[k] for k in theta}, inertia, compliance, None, pulled)
         if self.assembly.coordinates.massless:
             prepared = prepared._replace(massless=self._massless_inverse(prepared))
         return prepared
