@@ -95,7 +95,7 @@ def credit(
         halves: by what momenta grow in the gain at either end of a step, (n, chips) or (n, 1), if there is any: the
             energy is that between the two.
     """
-    theta, samples = dict(theta), Samples(*(jnp.asarray(x) for x in samples))
+    theta, samples = dict(theta), Samples(*jax.device_put(tuple(samples)))  # in place, if they are aligned
     live = jnp.ones((len(samples.nudges), 1)) if weights is None else jnp.asarray(weights)
     total: dict[str, Array] | None = None
     rows = _rows(energy, samples)
@@ -114,7 +114,7 @@ def input_slopes(
     halves: Array | None = None,
 ) -> NDArray[np.float64]:  # fmt: skip
     """∂h/∂u at every step of every run of one chip, in the order of the samples: (steps, m, runs)."""
-    samples = Samples(*(jnp.asarray(x) for x in samples))
+    samples = Samples(*jax.device_put(tuple(samples)))
     found = np.zeros((len(samples.nudges), samples.inputs.shape[1], samples.nudges.shape[2]))
     rows = _rows(energy, samples)
     for begin in range(0, len(found), rows):

@@ -14,6 +14,8 @@ from rhel_hw.instrument.faults import Fault
 from rhel_hw.instrument.syntax import parse
 from rhel_hw.instrument.table import Command, Commands, Table
 
+BUSY_S = 2e-4
+"""For how long a message keeps all others waiting."""
 _command = Commands()
 
 
@@ -33,7 +35,7 @@ async def execute(instrument: Instrument, message: bytes) -> AsyncIterator[Piece
     A message that cannot be read does nothing. One that fails on the way stops there. Every command is answered before
     the next is done, so that answers are never held all at once.
     """
-    answered = False
+    answered, rested, clock = False, 0.0, asyncio.get_running_loop().time
     try:
         for row, values in [TABLE.find(unit) for unit in parse(message)]:
             answer = await _done(instrument, row, values)
@@ -42,7 +44,9 @@ async def execute(instrument: Instrument, message: bytes) -> AsyncIterator[Piece
                 for piece in chain((b";",), pieces) if answered else pieces:
                     yield piece
                 answered = True
-            await asyncio.sleep(0)  # others may want something too
+            if clock() - rested > BUSY_S:  # others may want something too
+                await asyncio.sleep(0)
+                rested = clock()
     except Fault as fault:
         instrument.status.add(fault)
     except Exception as problem:

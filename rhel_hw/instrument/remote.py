@@ -7,7 +7,7 @@ import json
 import math
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,9 @@ from rhel_hw.instrument.syntax import block_header, quoted
 
 READ = 2**20
 """Bytes asked for at a time."""
+MANY = 2**16
+"""Bytes from which it pays to pass PyVISA by."""
+ALIGNED = 64
 MAKER = "rhel-hw"
 EXAMPLE = "TCPIP::127.0.0.1::5025::SOCKET"
 ERRORS = "SYST:ERR:ALL?"
@@ -47,6 +50,7 @@ class RemoteBench:
         self._poll_s = min(LONGEST_POLL_S, timeout_s / 2)
         self._most_bytes, self._most_values = 10_000, 0  # until it says how many
         self._resource: Any = _opened(address, timeout_s, library)
+        self._wire = _Wire.of(self._resource, timeout_s)
         try:
             self._begin()
         except BaseException:
@@ -105,7 +109,7 @@ class RemoteBench:
         """The design that is on the bench, as drawn."""
         from circuits.formats import toml
 
-        return toml.read(self._block("DES:NETL?").decode())
+        return toml.read(bytes(self._block("DES:NETL?")).decode())
 
     def close(self) -> None:
         """Let another controller have it."""
@@ -164,16 +168,16 @@ class RemoteBench:
         return self._line()
 
     def _json(self, query: str) -> Any:
-        return json.loads(self._block(query))
+        return json.loads(bytes(self._block(query)))
 
-    def _block(self, query: str) -> bytes:
+    def _block(self, query: str) -> bytes | memoryview:
         self._write(query.encode() + b"\n")
         self._resource.read_termination = None  # or every line feed among the numbers would end a reading
         try:
-            start = self._read(2)
+            start = bytes(self._read(2))
             if start[:1] != b"#" or not start[1:].isdigit():
                 raise self._lost(f"{query.split()[0]} was answered by {start!r} instead of a block")
-            data = self._read(int(self._read(int(start[1:]))))
+            data = self._read(int(bytes(self._read(int(start[1:])))))
             if self._read(1) != b"\n":
                 raise self._lost(f"the answer to {query.split()[0]} has no end")
             return data
@@ -203,9 +207,13 @@ class RemoteBench:
             found: str = self._resource.read()
         return found
 
-    def _read(self, count: int) -> bytes:
+    def _read(self, count: int) -> bytes | memoryview:
         with self._watched():
-            found: bytes = self._resource.read_bytes(count, chunk_size=READ)
+            found: bytes | memoryview
+            if count >= MANY and self._wire is not None and self._wire.free:
+                found = self._wire.take(count)
+            else:
+                found = self._resource.read_bytes(count, chunk_size=READ)
         if len(found) != count:
             raise self._lost(f"only {len(found)} of {count} bytes came")
         return found
@@ -214,7 +222,10 @@ class RemoteBench:
         if self._resource is None:
             raise InstrumentError(f"The connection to {self._address} is closed: make a new RemoteBench")
         with self._watched():
-            self._resource.write_raw(message)
+            if len(message) >= MANY and self._wire is not None:
+                self._wire.give(message)
+            else:
+                self._resource.write_raw(message)
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
@@ -259,17 +270,47 @@ def _opened(address: str, timeout_s: float, library: str) -> Any:
             f"Argument `address` must be that of an instrument, such as {EXAMPLE}, but is {address!r}"
         )
     resource.timeout, resource.read_termination, resource.write_termination = 1000 * timeout_s, "\n", "\n"
-    _hurry(resource)
     return resource
 
 
-def _hurry(resource: Any) -> None:
-    """Sockets of PyVISA-py read 4 KiB at a time and hold back the end of a message for 40 ms, if not told otherwise."""
-    session: Any = getattr(resource.visalib, "sessions", {}).get(resource.session)
-    connection = getattr(session, "interface", None)
-    if isinstance(connection, socket.socket):
+@dataclass(frozen=True)
+class _Wire:
+    """The socket of PyVISA-py, which holds back the end of a message for 40 ms if not told otherwise.
+
+    PyVISA-py sends 4 KiB at a time, and copies what it reads five times: what is long goes to the socket itself.
+    """
+
+    session: Any
+    connection: socket.socket
+
+    @classmethod
+    def of(cls, resource: Any, timeout_s: float) -> _Wire | None:
+        """That of a resource, or None if it has none of this kind."""
+        session: Any = getattr(resource.visalib, "sessions", {}).get(resource.session)
+        connection = getattr(session, "interface", None)
+        if not isinstance(connection, socket.socket) or not hasattr(session, "_pending_buffer"):
+            return None
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        session.max_recv_size = READ
+        connection.settimeout(timeout_s)
+        return cls(session, connection)
+
+    @property
+    def free(self) -> bool:
+        """Whether PyVISA has handed on all that it has read."""
+        return not self.session._pending_buffer
+
+    def take(self, count: int) -> memoryview:
+        """So many bytes, or fewer if no more come; aligned as JAX likes them, which then reads them where they are."""
+        room = np.empty(count + ALIGNED, np.uint8)
+        found = room[-room.ctypes.data % ALIGNED :][:count].data
+        done = 0
+        while done < count and (came := self.connection.recv_into(found[done:])):
+            done += came
+        return found[:done]
+
+    def give(self, message: bytes) -> None:
+        """Send all of it."""
+        self.connection.sendall(message)
 
 
 def _message(shot: Shot) -> Iterator[bytes | memoryview]:
