@@ -139,6 +139,14 @@ class Hamiltonian:
         return tuple(e.name for e in self.assembly.netlist.elements if e.lossy)
 
     @property
+    def nonlinear(self) -> tuple[str, ...]:
+        """Names of its elements whose forces or velocities are not proportional to anything."""
+        assembly = self.assembly
+        kinds = dict.fromkeys((*assembly.branch, *assembly.momentum, *assembly.turning))
+        odd = [k for k in kinds if k in assembly.turning or not assembly.groups[k].kind.linear]
+        return tuple(name for k in odd for name in assembly.groups[k].names)
+
+    @property
     def turning(self) -> bool:
         """Whether part of the energy is a rotation."""
         return bool(self.assembly.turning)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rhel_hw.blackbox import BlackBox, FreeFlight, KnobMomentum
     from rhel_hw.continuous import ContinuousAdjoint, ContinuousProblem, ContinuousRHEL
     from rhel_hw.emulated import EmulatedBench
+    from rhel_hw.exact import Exact
     from rhel_hw.excitation import band_limited
     from rhel_hw.fitting import EchoChaining, Fitted, Fitting, Parts
     from rhel_hw.heb import HEB
@@ -56,6 +57,7 @@ __getattr__ = lazy(
         "rhel_hw.blackbox": ("BlackBox", "FreeFlight", "KnobMomentum"),
         "rhel_hw.continuous": ("ContinuousAdjoint", "ContinuousProblem", "ContinuousRHEL"),
         "rhel_hw.emulated": ("EmulatedBench",),
+        "rhel_hw.exact": ("Exact",),
         "rhel_hw.excitation": ("band_limited",),
         "rhel_hw.fitting": ("EchoChaining", "Fitted", "Fitting", "Parts"),
         "rhel_hw.heb": ("HEB",),
@@ -114,6 +116,7 @@ __all__ = [
     "EchoLearner",
     "Echoes",
     "EmulatedBench",
+    "Exact",
     "FinalMSE",
     "FiniteDifferences",
     "Fitted",

@@ -17,9 +17,11 @@ from circuits.hamiltonian import Hamiltonian, Prepared, Theta
 from circuits.operators import lanes
 from circuits.state import encode, sample_drives
 from devices import ArgumentError, DivergedError, Domain, refuse_unless_positive
+from rhel_hw import exact
 from rhel_hw.dissipation import BOLTZMANN, bath_of
+from rhel_hw.exact import Exact
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
-from rhel_hw.propagation import Keep, run
+from rhel_hw.propagation import Keep, Kept, run
 from rhel_hw.validity import Validity, validity_of
 
 Array = Any
@@ -41,7 +43,7 @@ class Trajectory:
     step: Array
     inputs: Array
     """(steps, channels, batch…)"""
-    integrator: Integrator
+    integrator: Integrator | Exact
     start: State
     final: State
     positions: Array | None
@@ -102,7 +104,7 @@ class Trajectory:
         starts = _energies(self.hamiltonian, self.theta, *before, self.inputs)
         ends = _energies(self.hamiltonian, self.theta, q, p, self.inputs)
         lost = jnp.zeros_like(ends)
-        if self.hamiltonian.lossy:
+        if self.hamiltonian.lossy and isinstance(self.integrator, Integrator):
             if self.temperature > 0:
                 raise ArgumentError("The audit knows no noise: simulate without `temperature`")
             lost = _lost(self.hamiltonian, self.integrator, self.theta, self.inputs, before, self.step)
@@ -163,7 +165,7 @@ def simulate(
     step: float,
     *,
     state: State | None = None,
-    integrator: Integrator | None = None,
+    integrator: Integrator | Exact | None = None,
     keep: Keep = Keep.ENDS,
     temperature: float = 0.0,
     seed: int = 0,
@@ -178,7 +180,7 @@ def simulate(
         steps: number of steps.
         step: length of a step; step·ω must stay below 2 for leapfrog to be stable.
         state: positions and momenta, each (n,) or (n, batch); None for zero.
-        integrator: Leapfrog (default), Yoshida4 or Yoshida6.
+        integrator: Leapfrog (default), Yoshida4 or Yoshida6; of linear circuits without loss also Exact.
         keep: how much of the run to keep.
         temperature: of the losses, in kelvin; above zero they come with thermal noise.
         seed: of that noise.
@@ -191,7 +193,7 @@ def simulate(
         raise ArgumentError(f"Argument `temperature` must be at least 0, but is {temperature!r}")
     theta = {k: jnp.asarray(v) for k, v in theta.items()}
     theta, inputs, (q, p) = conform(hamiltonian, theta, inputs, int(steps), state)
-    method = method_of(integrator)
+    method = _runs_by(integrator)
     refuse_too_large(q.size, int(steps), method, keep, q.dtype.itemsize)
     length = jnp.asarray(step, q.dtype)
     noise = None
@@ -200,14 +202,14 @@ def simulate(
             jnp.asarray(BOLTZMANN * temperature / hamiltonian.assembly.units.energy, q.dtype),
             jax.random.key(seed),
         )
+    go = _runner(hamiltonian, method, keep, theta, length)
     if report is None:
-        final, kept = run(hamiltonian, method, keep, theta, inputs, (q, p), length, noise)
+        final, kept = go(inputs, (q, p), noise)
     else:
         final, pieces, chunk = (q, p), [], -(-int(steps) // 20)
         for begin in range(0, int(steps), chunk):
             own = None if noise is None else (noise[0], jax.random.fold_in(noise[1], begin))
-            piece_inputs = inputs[begin : begin + chunk]
-            final, piece = run(hamiltonian, method, keep, theta, piece_inputs, final, length, own)
+            final, piece = go(inputs[begin : begin + chunk], final, own)
             final[0].block_until_ready()
             pieces.append(piece)
             report(min(begin + chunk, int(steps)), int(steps))
@@ -227,7 +229,7 @@ def simulate_design(
     *,
     theta: Theta | None = None,
     state: State | None = None,
-    integrator: Integrator | None = None,
+    integrator: Integrator | Exact | None = None,
     keep: Keep = Keep.ENDS,
     dtype: Any = None,
     temperature: float = 0.0,
@@ -238,7 +240,7 @@ def simulate_design(
 
     A waveform has one value per step, at mid-step; its length then is the number of steps.
     """
-    method = method_of(integrator)
+    method = _runs_by(integrator)
     if waveforms is not None and not isinstance(waveforms, Mapping):
         raise ArgumentError("Argument `waveforms` must map drive names to arrays, but is " + type(waveforms).__name__)
     refuse_unstable(design, method)
@@ -264,7 +266,17 @@ def simulate_design(
     )
 
 
-def refuse_unstable(design: Design, method: Integrator) -> None:
+def _runner(
+    hamiltonian: Hamiltonian, method: Integrator | Exact, keep: Keep, theta: Theta, step: Array
+) -> Callable[[Array, State, tuple[Array, Array] | None], tuple[State, Kept]]:
+    """What runs from a state by inputs, perhaps with noise."""
+    if isinstance(method, Exact):
+        turned = exact.runner(hamiltonian, keep, theta, step)
+        return lambda inputs, start, noise: turned(inputs, start)
+    return lambda inputs, start, noise: run(hamiltonian, method, keep, theta, inputs, start, step, noise)
+
+
+def refuse_unstable(design: Design, method: Integrator | Exact) -> None:
     """Refuse an integrator that the design's step is too large for."""
     if design.step * design.highest >= method.limit:
         raise ArgumentError(
@@ -274,8 +286,13 @@ def refuse_unstable(design: Design, method: Integrator) -> None:
         )
 
 
+def _runs_by(integrator: Integrator | Exact | None) -> Integrator | Exact:
+    """What a run goes by, leapfrog if nothing is said."""
+    return integrator if isinstance(integrator, Exact) else method_of(integrator)
+
+
 def method_of(integrator: Integrator | None) -> Integrator:
-    """The integrator, leapfrog if there is none."""
+    """The integrator that learning goes by, leapfrog if there is none."""
     if integrator is None:
         return Leapfrog()
     if not isinstance(integrator, Integrator):
@@ -312,9 +329,10 @@ def return_error(forward: Trajectory, backward: Trajectory) -> float:
     return distance / size if size > 0 else distance
 
 
-def refuse_too_large(size: int, steps: int, method: Integrator, keep: Keep, itemsize: int = 8) -> None:
+def refuse_too_large(size: int, steps: int, method: Integrator | Exact, keep: Keep, itemsize: int = 8) -> None:
     """Refuse a run of `size` numbers a step whose record would not fit, before anything is allocated for it."""
-    arrays = {Keep.FINAL: 0, Keep.POSITIONS: 1, Keep.ENDS: 2, Keep.ALL: 2 + len(method.lengths)}[keep]
+    kicks = len(method.lengths) if isinstance(method, Integrator) else 0
+    arrays = {Keep.FINAL: 0, Keep.POSITIONS: 1, Keep.ENDS: 2, Keep.ALL: 2 + kicks}[keep]
     refuse_bytes(arrays * steps * size * itemsize, "steps", "the trajectory", "keep only the final state")
 
 

@@ -45,7 +45,6 @@ BenchOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for files; made if need be.")]
-IntegratorOption = Annotated[str, typer.Option(help="leapfrog, yoshida4 or yoshida6.")]
 ProfileOption = Annotated[
     str | None,
     typer.Option(
@@ -76,11 +75,13 @@ def usual_integrator(address: str | None) -> str:
     return "yoshida6" if address is not None and (address == "ngspice" or on_file(address)) else "leapfrog"
 
 
-def integrator_named(name: str) -> Any:
-    """The integrator of this name."""
+def integrator_named(name: str, *, runs: bool = False) -> Any:
+    """The integrator of this name; of what only runs, and does not learn, also normal modes."""
+    from rhel_hw.exact import Exact
     from rhel_hw.integrators import Leapfrog, Yoshida4, Yoshida6
 
-    return choice("--integrator", name, {"leapfrog": Leapfrog(), "yoshida4": Yoshida4(), "yoshida6": Yoshida6()})
+    known: dict[str, Any] = {"leapfrog": Leapfrog(), "yoshida4": Yoshida4(), "yoshida6": Yoshida6()}
+    return choice("--integrator", name, known | ({"exact": Exact()} if runs else {}))
 
 
 def precision_named(name: str) -> Any:

@@ -12,7 +12,6 @@ from rich.markup import escape
 
 from rhel_hw.cli.common import (
     DesignArgument,
-    IntegratorOption,
     JsonOption,
     OutOption,
     PrecisionOption,
@@ -58,7 +57,9 @@ def simulate(
     design: DesignArgument,
     steps: Annotated[int | None, typer.Option(min=1, help="Number of steps; the design's own by default.")] = None,
     step: Annotated[str | None, typer.Option(help='Time step such as "5 ps"; the design\'s own by default.')] = None,
-    integrator: IntegratorOption = "leapfrog",
+    integrator: Annotated[
+        str, typer.Option(help="leapfrog, yoshida4 or yoshida6; of linear circuits without loss also exact.")
+    ] = "leapfrog",
     precision: PrecisionOption = "float64",
     seed: Annotated[int, typer.Option(help="Seed of the stimulus, where the design has none of its own.")] = 0,
     plot: Annotated[bool, typer.Option("--plot", help="Write a figure into the --out folder.")] = False,
@@ -72,7 +73,7 @@ def simulate(
     from rhel_hw.simulation import refuse_too_large, simulate_design
 
     configure()
-    method, dtype = integrator_named(integrator), precision_named(precision)
+    method, dtype = integrator_named(integrator, runs=True), precision_named(precision)
     compiled = Netlist.load(design).compile(step=step, steps=steps)
     refuse_too_large(compiled.hamiltonian.size, compiled.steps, method, Keep.ENDS)
     moved = stimulus(compiled, seed=seed)

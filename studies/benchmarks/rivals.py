@@ -31,6 +31,7 @@ from circuits.generators import ladder, six_oscillators
 from circuits.linear import stiffness_matrix
 from circuits.netlist import Initial
 from devices import ArgumentError
+from rhel_hw.exact import Exact
 from rhel_hw.integrators import Integrator, Leapfrog, Yoshida4, Yoshida6
 from rhel_hw.ngspice_run import run_deck
 from rhel_hw.propagation import Keep, propagate
@@ -63,7 +64,7 @@ class Row:
     wanted: float | None
     """Error at the end; None where both make the same steps, and errors are distances between them."""
     own_method: str
-    """The fastest of ours."""
+    """Normal modes, or the fastest of our integrators."""
     own_steps: int
     own_error: float
     own_seconds: float
@@ -120,17 +121,18 @@ class Method:
     solve: Callable[[float], Any]
     start: float
     power: float
+    """0 where the error is that of rounding, whatever the setting."""
     whole: bool = False
     """Whether the setting is a whole number."""
 
     def settled(self, task: Task, wanted: float) -> tuple[float, float]:
         """The setting that just meets an error, and the error that it makes."""
         setting, best = self.start, None
-        for _ in range(TRIES):
+        for _ in range(TRIES if self.power else 1):
             error = task.error(self.solve(setting))
             if error <= wanted and (best is None or error > best[1]):
                 best = setting, error
-            if best is not None and best[1] >= NEAR * wanted:
+            if best is not None and (best[1] >= NEAR * wanted or not self.power):
                 break
             change = (wanted * (1 + NEAR) / 2 / error) ** (1 / self.power) if np.isfinite(error) else 0.1
             setting *= min(max(change, 0.1), 10.0)
@@ -147,17 +149,17 @@ def run(
     """Measure every rival that is here, ngspice at the first error only; also what to do about those that are not."""
     there = {"SciPy": True, "ngspice": shutil.which("ngspice") is not None, "diffrax": find_spec("diffrax") is not None}
     tasks = {"SciPy": chain, "ngspice": chain, "diffrax": toy}
-    cases: list[Callable[[], Row]] = []
+    cases: list[Callable[[], list[Row]]] = []
     for rival in (name for name, found in there.items() if found):
         errors = wanted[:1] if rival == "ngspice" else wanted
         cases += [partial(measure, rival, tasks[rival](duration), error, rounds) for error in errors]
     if there["diffrax"]:
-        cases.append(partial(driven, rounds))
+        cases.append(lambda: [driven(rounds)])
     rows = []
     for done, case in enumerate(cases):
         if report:
             report(done, len(cases))
-        rows.append(case())
+        rows += case()
     return rows, [WITHOUT[name] for name, found in there.items() if not found]
 
 
@@ -170,17 +172,21 @@ def versions() -> dict[str, str]:
     return found
 
 
-def measure(rival: str, task: Task, wanted: float, rounds: int) -> Row:
-    """One rival at one error: the fastest of its methods against the fastest of ours, in turns."""
+def measure(rival: str, task: Task, wanted: float, rounds: int) -> list[Row]:
+    """One rival at one error: the fastest of its methods against ours by normal modes and by steps, in turns."""
     others = {"SciPy": scipy_methods, "ngspice": ngspice_methods, "diffrax": diffrax_methods}[rival]
-    own, theirs = ({m: m.settled(task, wanted) for m in found(task)} for found in (own_methods, others))
-    settled = own | theirs
+    kinds = [[m for m in own_methods(task) if bool(m.power) is steps] for steps in (False, True)]
+    settled = {m: m.settled(task, wanted) for m in (*kinds[0], *kinds[1], *others(task))}
     seconds = interleaved({m.name: partial(m.solve, setting) for m, (setting, _) in settled.items()}, rounds)
-    best, other = (min(found, key=lambda m: seconds[m.name]) for found in (own, theirs))
-    return Row(
-        rival, task.name, wanted, best.name, int(own[best][0]), own[best][1], seconds[best.name], other.name,
-        theirs[other][1], seconds[other.name], seconds[other.name] / seconds[best.name],
-    )  # fmt: skip
+    other = min((m for m in settled if m not in (*kinds[0], *kinds[1])), key=lambda m: seconds[m.name])
+    bests = [min(own, key=lambda m: seconds[m.name]) for own in kinds]
+    return [
+        Row(
+            rival, task.name, wanted, best.name, int(settled[best][0]), settled[best][1], seconds[best.name],
+            other.name, settled[other][1], seconds[other.name], seconds[other.name] / seconds[best.name],
+        )
+        for best in bests
+    ]  # fmt: skip
 
 
 def driven(rounds: int, *, steps: int = STEPS, lanes: int = LANES) -> Row:
@@ -246,9 +252,9 @@ def toy(duration: float, lanes: int = LANES) -> Task:
 
 
 def own_methods(task: Task) -> Iterator[Method]:
-    """`simulate` with the integrators of higher order: leapfrog needs far more steps for errors like these."""
+    """`simulate` by normal modes and by integrators of higher order: leapfrog needs far more steps for such errors."""
 
-    def solve(integrator: Integrator, steps: float) -> Any:
+    def solve(integrator: Integrator | Exact, steps: float) -> Any:
         count, state = int(steps), (np.zeros_like(task.start), task.start)
         found = simulate(
             task.design.hamiltonian, task.design.theta(), None, count, task.duration / count, state=state,
@@ -257,6 +263,7 @@ def own_methods(task: Task) -> Iterator[Method]:
         return found.final[1]
 
     radians = task.duration * task.design.highest
+    yield Method("Exact", partial(solve, Exact()), ceil(radians), 0.0, whole=True)
     for integrator, length in ((Yoshida4(), 0.3), (Yoshida6(), 0.5)):
         name = type(integrator).__name__
         yield Method(name, partial(solve, integrator), ceil(radians / length), -integrator.order, whole=True)

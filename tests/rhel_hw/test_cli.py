@@ -229,9 +229,10 @@ def test_integrators_differ_by_their_order(call, tmp_path):
         name: json.loads(call("simulate", str(design), "--json", "--steps", "200", "--integrator", name))[
             "relative_energy_error"
         ]
-        for name in ("leapfrog", "yoshida4", "yoshida6")
+        for name in ("leapfrog", "yoshida4", "yoshida6", "exact")
     }
     assert errors["leapfrog"] > 10 * errors["yoshida4"] > 100 * errors["yoshida6"] > 0
+    assert errors["exact"] < 1e-12
 
 
 def test_a_spice_deck_runs_as_the_same_design_file(call, tmp_path):
