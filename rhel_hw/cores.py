@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
 import jax
@@ -40,7 +41,16 @@ def shares(size: int, lanes: int, steps: int) -> list[slice]:
 
 def side_by_side(calls: Sequence[Callable[[], Found]]) -> list[Found]:
     """What calls of compiled programs return, each on a core of its own."""
-    if len(calls) == 1:
-        return [calls[0]()]
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(lambda call: jax.block_until_ready(call()), calls))  # type: ignore[no-untyped-call]
+    first, *others = calls
+    futures = [_threads(os.getpid(), len(others)).submit(_done, call) for call in others]
+    return [_done(first) if others else first(), *(future.result() for future in futures)]
+
+
+@cache
+def _threads(process: int, count: int) -> ThreadPoolExecutor:
+    """Kept, as making them takes as long as a short run; those of a process are lost to one that is forked from it."""
+    return ThreadPoolExecutor(count, "share")
+
+
+def _done(call: Callable[[], Found]) -> Found:
+    return jax.block_until_ready(call())  # type: ignore[no-any-return,no-untyped-call]
