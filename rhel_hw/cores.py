@@ -21,6 +21,8 @@ LEAST_LANES = 64
 """Of a share: fewer take as long as twice as many."""
 LEAST_WORK = 1_000_000
 """Coordinates × lanes × steps of a run: a shorter one is over before threads have begun."""
+MOST_NUMBERS = 8192
+"""Coordinates × lanes of a share: with more, what a step goes through does not stay in the nearest cache."""
 
 
 def cores() -> int:
@@ -33,24 +35,22 @@ def cores() -> int:
 
 def shares(size: int, lanes: int, steps: int) -> list[slice]:
     """Lanes of every share of a run with this many coordinates: equally many, so that one program does for all."""
-    most = min(cores(), lanes // LEAST_LANES) if size * lanes * steps >= LEAST_WORK else 1
-    count = next((n for n in range(most, 1, -1) if lanes % n == 0), 1)
+    wanted = max(cores(), -(-size * lanes // MOST_NUMBERS)) if size * lanes * steps >= LEAST_WORK else 1
+    most = min(wanted, max(lanes // LEAST_LANES, 1))
+    count = next(n for n in range(most, 0, -1) if lanes % n == 0)
     width = lanes // count
     return [slice(i * width, (i + 1) * width) for i in range(count)]
 
 
 def side_by_side(calls: Sequence[Callable[[], Found]]) -> list[Found]:
-    """What calls of compiled programs return, each on a core of its own."""
-    first, *others = calls
-    futures = [_threads(os.getpid(), len(others)).submit(_done, call) for call in others]
-    return [_done(first) if others else first(), *(future.result() for future in futures)]
+    """What calls of compiled programs return, as many at a time as there are cores."""
+    if len(calls) == 1:
+        return [calls[0]()]
+    threads = _threads(os.getpid(), cores())
+    return list(threads.map(lambda call: jax.block_until_ready(call()), calls))  # type: ignore[no-untyped-call]
 
 
 @cache
 def _threads(process: int, count: int) -> ThreadPoolExecutor:
     """Kept, as making them takes as long as a short run; those of a process are lost to one that is forked from it."""
     return ThreadPoolExecutor(count, "share")
-
-
-def _done(call: Callable[[], Found]) -> Found:
-    return jax.block_until_ready(call())  # type: ignore[no-any-return,no-untyped-call]

@@ -1,10 +1,9 @@
 """The passes of echo learning: one free, then echoes that are nudged.
 
-The loops run from kick to kick: a step is closed, and the state at its end looked at, where the next one opens. What is
-carried are the `Substeps` of the last step, so that no force is computed twice and differences between echoes are taken
-from numbers that are there already. Inputs are read in place, never copied or reversed, so that memory grows with the
-number of steps only by what a running loss records. States are (n, echoes, batch); in a free pass that all echoes
-share, (n, batch).
+Echoes loop from kick to kick: a step is closed, and the state at its end nudged, where the next one opens. A step is
+accounted for as soon as it is opened, from numbers that are at hand: what is still to be read when the next one begins
+would be copied. Inputs are read in place, never copied or reversed, so that memory grows with the number of steps only
+by what a running loss records. States are (n, echoes, batch); in a free pass that all echoes share, (n, batch).
 """
 
 from __future__ import annotations
@@ -60,16 +59,16 @@ def free_pass(
             return seen + loss.at(*state, item), loss.errors(*state, item)
         return jax.tree.map(jnp.add, seen, state) if pooled else seen, None
 
-    def advance(carry: tuple[Array, Substeps, Any], _: None) -> tuple[tuple[Array, Substeps, Any], Any]:
-        i, inside, seen = carry
-        state = integrator.close(energy, inside, prepared, at(i), step)
-        seen, errors = look(state, i, seen)
-        return (i + 1, integrator.open(energy, *state, prepared, at(i + 1), step), seen), errors
+    def advance(carry: tuple[Array, State, Any], _: None) -> tuple[tuple[Array, State, Any], Any]:
+        i, state, seen = carry
+        q, p, _inside = integrator.step(energy, *state, prepared, at(i), step)
+        seen, errors = look((q, p), i, seen)
+        return (i + 1, (q, p), seen), errors
 
     seen = jax.tree.map(jnp.zeros_like, start) if pooled else jnp.zeros_like(start[0][0])
-    first = integrator.open(energy, *start, prepared, at(0), step)
-    (_, inside, seen), errors = jax.lax.scan(advance, (jnp.zeros((), int), first, seen), None, steps - 1)
-    final = integrator.close(energy, inside, prepared, at(-1), step)
+    (_, state, seen), errors = jax.lax.scan(advance, (jnp.zeros((), int), start, seen), None, steps - 1)
+    q, p, _inside = integrator.step(energy, *state, prepared, at(-1), step)
+    final = (q, p)
     seen, last = look(final, -1, seen)
     if running:
         return Free(seen, final, errors, last)
@@ -172,14 +171,18 @@ def echo(
     def noted(by_inputs: Array | None, by_input: Array | None, i: Array) -> Array | None:
         return None if by_inputs is None else jax.lax.dynamic_update_index_in_dim(by_inputs, by_input, i, 0)
 
-    def advance(carry: Any, _: None) -> Any:
-        i, inside, sums, by_inputs = carry  # the echo of step i, which ends at the state i
-        state = integrator.close(energy, inside, prepared, at(i), length)
+    def opened(i: Array, state: State, sums: Any, by_inputs: Array | None) -> Any:
+        """The echo of step i up to its last kick, accounted for."""
+        inside = integrator.open(energy, *state, prepared, at(i), length)
         sums, by_input = account(sums, at(i), inside)
+        return i, inside, sums, noted(by_inputs, by_input, i)
+
+    def advance(carry: Any, _: None) -> Any:
+        i, inside, sums, by_inputs = carry
+        state = integrator.close(energy, inside, prepared, at(i), length)  # the state i
         if nudges.every:
             state = _nudged(state, sizes, nudges.of(state, i - 1))
-        following = integrator.open(energy, *state, prepared, at(i - 1), length)
-        return (i - 1, following, sums, noted(by_inputs, by_input, i)), None
+        return opened(i - 1, state, sums, by_inputs), None
 
     q, p = _copies(final, count)
     turned = (q, operation.flip * p)
@@ -187,13 +190,12 @@ def echo(
     zeros = {k: jnp.zeros((v.shape[0], batch), v.dtype) for k, v in weights.items()}
     sums = (zeros, jnp.zeros_like(q[:, 0]) if wanted.step else None)
     by_inputs = jnp.zeros((*inputs.shape[:2], batch), inputs.dtype) if wanted.inputs else None
-    start = (jnp.asarray(steps - 1), integrator.open(energy, *turned, prepared, at(-1), length), sums, by_inputs)
-    (i, inside, sums, by_inputs), _ = jax.lax.scan(advance, start, None, steps - 1)
-    (by_weights, change), by_input = account(sums, at(0), inside)
+    start = opened(jnp.asarray(steps - 1), turned, sums, by_inputs)
+    (_, inside, (by_weights, change), by_inputs), _ = jax.lax.scan(advance, start, None, steps - 1)
     end = integrator.close(energy, inside, prepared, at(0), length)
     return Sums(
         by_weights,
-        noted(by_inputs, by_input, i),
+        by_inputs,
         (stencil.difference(end[0]), stencil.difference(end[1])),
         None if change is None else jnp.sum(change, axis=0),
     )

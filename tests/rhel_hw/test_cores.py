@@ -19,14 +19,15 @@ def two_cores(monkeypatch):
     monkeypatch.setattr(module, "LEAST_WORK", 1)
 
 
-def test_shares_are_equal_and_large_enough(monkeypatch):
+def test_shares_are_equal_and_neither_small_nor_large(monkeypatch):
     monkeypatch.setenv(CORES, "4")
     assert shares(100, 256, 1000) == [slice(0, 64), slice(64, 128), slice(128, 192), slice(192, 256)]
     assert len(shares(100, 150, 1000)) == 2
     assert shares(100, 127, 1000) == [slice(0, 127)]  # too few lanes for two
     assert shares(1, 256, 10) == [slice(0, 256)]  # over at once
     monkeypatch.setenv(CORES, "1")
-    assert shares(100, 256, 1000) == [slice(0, 256)]
+    assert shares(10, 256, 1000) == [slice(0, 256)]
+    assert len(shares(100, 256, 1000)) == 4  # more than a cache holds
     monkeypatch.setenv(CORES, "all of them")
     assert cores() >= 1
 
