@@ -28,7 +28,7 @@ from studies.sweeps.limits import Requirement
 
 Floats = NDArray[np.float64]
 Report = Callable[[int, int], None]
-BOARD = ("capacitor", "inductor", "tank", "resistor")
+BOARD = ("capacitor", "inductor", "saturable", "tank", "resistor")
 """Types of elements that are bought."""
 SINGLE = 1.05
 """A gradient of no more values than this is one of a single value."""
@@ -153,11 +153,28 @@ class Handed:
         parts = [e for e in self.netlist.elements if e.type in BOARD]
         if len(parts) < len(self.netlist.elements):
             return {}  # what shares the nodes is no part of a board, which the format will say
-        momenta, fluxes = self.run.momenta_si(), self.run.positions_si()
-        plates = Plates.of(self.netlist)
-        charges = np.stack([momenta.get(n, np.zeros(self.design.steps)) for n in plates.nodes])
-        volts = dict(zip(plates.nodes, plates.voltages(charges), strict=True))
-        return {e.name: _stress(e, volts, fluxes, self.design.step_s) for e in parts}
+        fluxes, volts, step = self.run.positions_si(), self._voltages(), self.design.step_s
+        fluxes |= {n: step * np.cumsum(wave) for n, wave in self._held.items()}
+        return {e.name: _stress(e, volts, fluxes, step) for e in parts}
+
+    def _voltages(self) -> dict[str, Floats]:
+        """Of every node, at the ends of steps: charges say it, but not where a node has no capacitance or a source.
+
+        There it is the slope of the flux, which is right to second order in the step.
+        """
+        momenta, plates, step = self.run.momenta_si(), Plates.of(self.netlist), self.design.step_s
+        found = {n: np.gradient(flux, step) for n, flux in self.run.positions_si().items()}
+        if not self.netlist.held:
+            charges = np.stack([momenta.get(n, np.zeros(self.design.steps)) for n in plates.nodes])
+            charged = zip(plates.nodes, plates.voltages(charges), np.diag(plates.matrix), strict=True)
+            found |= {n: volts for n, volts, capacitance in charged if capacitance > 0}
+        return found | self._held
+
+    @property
+    def _held(self) -> dict[str, Floats]:
+        """Voltages that sources hold over every step, by node."""
+        drives = [d for d in self.netlist.drives if d.action == "prescribe"]
+        return {n: self.waves[d.name] for d in drives for n in d.nodes}
 
 
 class _Overheard:
@@ -179,7 +196,7 @@ class _Overheard:
 
 
 def _stress(e: Element, volts: Mapping[str, Floats], fluxes: Mapping[str, Floats], step_s: float) -> bom.Stress:
-    """Largest voltage across and current through an element that is linear."""
+    """Largest voltage across and current through an element."""
 
     def across(of: Mapping[str, Floats]) -> Floats:
         a, b = [*e.nodes, ""][:2]
@@ -190,7 +207,9 @@ def _stress(e: Element, volts: Mapping[str, Floats], fluxes: Mapping[str, Floats
     if "capacitance" in values and len(voltage) > 1:
         currents.append(np.max(np.abs(np.diff(voltage))) * values["capacitance"] / step_s)
     if "inductance" in values:
-        currents.append(np.max(np.abs(across(fluxes))) / values["inductance"])
+        linear = np.max(np.abs(across(fluxes))) / values["inductance"]
+        most = values.get("saturation_current", np.inf)
+        currents.append(most * np.tanh(linear / most) if np.isfinite(most) else linear)
     if "resistance" in values:
         currents.append(np.max(np.abs(voltage)) / values["resistance"])
     return bom.Stress(float(np.max(np.abs(voltage))), float(max(currents, default=0.0)))

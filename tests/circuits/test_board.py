@@ -102,6 +102,7 @@ def test_the_bill_counts_every_part_once():
     by_reference = {r: row for row in rows for r in row["References"].split()}
     pair = by_reference["C1"]
     assert pair["References"] == "C1 C3"  # C2 has the same value, but another tolerance
+    assert pair["Elements"] == "C1 Ck"
     assert float(pair["Value (SI)"]) == 1.05e-9
     assert (pair["Tolerance"], pair["Peak voltage (V)"], pair["Peak current (A)"]) == ("0.05", "2.5", "0.002")
     for row in rows:
@@ -111,6 +112,7 @@ def test_the_bill_counts_every_part_once():
     assert by_reference["C2"]["Peak voltage (V)"] == ""
     tank = [row for row in rows if row["Peak current (A)"] == "0.004"]
     assert [row["Part"] for row in tank] == ["Capacitor", "Inductor"]
+    assert [row["Elements"] for row in tank] == ["T", "T"]
 
 
 def test_strange_stress_is_refused():
