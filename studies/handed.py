@@ -21,6 +21,7 @@ from rhel_hw import BPTT, Profile, Yoshida6, settings, simulate_design
 from rhel_hw.bench import Description, Record, Shot
 from rhel_hw.compare import cosine, trained
 from rhel_hw.emulated import EmulatedBench
+from rhel_hw.learner import EchoLearner
 from rhel_hw.propagation import Keep
 from rhel_hw.simulation import Trajectory
 from rhel_hw.tasks import Teacher
@@ -89,8 +90,13 @@ class Handed:
 
     @cached_property
     def moves(self) -> tuple[Shift, ...]:
-        """What became of values for a series."""
+        """What becomes of the values of all parts for a series."""
         return shifts(self.learnt, self.series) if self.series else ()
+
+    @property
+    def moved(self) -> tuple[Shift, ...]:
+        """Those that had no such value before."""
+        return tuple(m for m in self.moves if abs(m.relative) > 1e-9)
 
     @cached_property
     def agreement(self) -> float | None:
@@ -139,13 +145,31 @@ class Handed:
         return State.of(self.design, *self.run.final)
 
     @cached_property
+    def learner(self) -> EchoLearner:
+        """Of the nudged echoes: with γ as the design has it, else so that they stray by the learner's displacement."""
+        asked = settings.bench_learning(self.netlist, Profile())
+        if isinstance(self.netlist.settings.get("learning", {}).get("gamma"), (int, float)):
+            return asked
+        weak = replace(asked, gamma=1.0)
+        strays = [
+            np.max(np.abs(x[:, 0] - x[:, -1])) / 2 / np.std(x)
+            for x in self._asked(weak).read.samples.values()
+            if np.std(x) > 0
+        ]
+        most = max(strays, default=0.0)
+        return replace(weak, gamma=float(f"{asked.displacement / most:.2g}")) if most > 0 else weak
+
+    @cached_property
     def nudges(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Of the two echoes that the learner asks for, (steps,) in SI by target."""
-        bench = _Overheard(EmulatedBench(self.design, reference=self.waves or None))
-        lesson = replace(self.task, batch=1).lesson(self.school)
-        settings.bench_learning(self.netlist, Profile()).gradient(bench, self.design, lesson)
-        told = bench.last.nudge
+        told = self._asked(self.learner).last.nudge
         return tuple({k: v[:, i, 0] for k, v in told.items()} for i in (0, -1))  # type: ignore[return-value]
+
+    def _asked(self, learner: EchoLearner) -> _Overheard:
+        """The bench after a gradient of the first stimulus."""
+        bench = _Overheard(EmulatedBench(self.design, reference=self.waves or None))
+        learner.gradient(bench, self.design, replace(self.task, batch=1).lesson(self.school))
+        return bench
 
     @cached_property
     def stress(self) -> dict[str, bom.Stress]:
@@ -178,7 +202,9 @@ class Handed:
 
 
 class _Overheard:
-    """A bench that remembers the last shot."""
+    """A bench that remembers the last shot, and what was read."""
+
+    read: Record
 
     def __init__(self, bench: EmulatedBench) -> None:
         self._bench = bench
@@ -192,7 +218,8 @@ class _Overheard:
 
     def run(self, shot: Shot) -> Record:
         self.last = shot
-        return self._bench.run(shot)
+        self.read = self._bench.run(shot)
+        return self.read
 
 
 def _stress(e: Element, volts: Mapping[str, Floats], fluxes: Mapping[str, Floats], step_s: float) -> bom.Stress:

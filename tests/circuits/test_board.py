@@ -132,6 +132,9 @@ def test_what_is_no_part_of_a_board_is_refused_by_name(write):
     with pytest.raises(DesignError) as caught:
         write(Netlist("n", parts, [FluxDrive("f", "L2")]))
     assert {f.element for f in caught.value.legality.errors} == {"J1", "L1", "K1", "f"}
+    assert "export as SPICE or as" in str(caught.value)
+    with pytest.raises(DesignError, match="Remedy: export as a TOML"):  # SPICE has no ring either
+        write(Netlist.load("kerr-chain"))
     for name in GALLERY:
         net = Netlist.load(name)
         if {e.type for e in net.elements} - BOARD:

@@ -9,7 +9,7 @@ from circuits.formats.spice_decks import with_values
 from circuits.generators import ladder
 from circuits.state import encode
 from devices import Capacitor, CurrentDrive, Inductor, SaturableInductor, VoltageDrive
-from rhel_hw import BPTT, TrajectoryMSE
+from rhel_hw import BPTT, EmulatedBench, Shot, TrajectoryMSE
 from rhel_hw.compare import cosine
 from rhel_hw.losses import targets_of
 from rhel_hw.problem import Problem
@@ -59,6 +59,27 @@ def test_what_nothing_moves_is_kicked_as_its_task_does():
     assert handed.design.netlist.initial.momenta["a"] == pytest.approx(start[1]["a"])
     assert np.max(np.abs(handed.run.momenta_si()["a"])) == pytest.approx(start[1]["a"], rel=0.01)  # it swings
     assert handed.netlist.initial == handed.drawn.initial
+
+
+def test_nudges_are_strong_enough_to_see_and_as_the_design_asks():
+    handed = Handed(DRAWN)
+    bench = EmulatedBench(handed.design)
+    bench.run(Shot(handed.design.steps, handed.waves, hold=True))
+    echoes = [bench.run(Shot(handed.design.steps, handed.waves, nudge, echo=True)).samples for nudge in handed.nudges]
+    strays = {name: np.max(np.abs(x - echoes[1][name])) / 2 / np.std(x) for name, x in echoes[0].items()}
+    assert max(strays.values()) == pytest.approx(handed.learner.displacement, rel=0.1)  # γ has two digits
+    own = Handed(DRAWN.replace(settings={"learning": {"gamma": 3.0}}))
+    assert own.learner.gamma == 3.0
+    (twice,) = Handed(DRAWN.replace(settings={"learning": {"gamma": 6.0}})).nudges[0].values()
+    (once,) = own.nudges[0].values()
+    assert twice == pytest.approx(2 * once, rel=1e-9)
+
+
+def test_what_was_a_preferred_value_is_not_said_to_move():
+    parts = [Capacitor("C", "a", "gnd", 1.05e-9), Inductor("L", "a", "gnd", 2.2e-6), Inductor("M", "a", "gnd", 2e-9)]
+    handed = Handed(Netlist("one", parts, clock=Clock(None, 30)), {}, "E24")
+    assert [m.element for m in handed.moved] == ["C"]
+    assert len(handed.moves) == 3
 
 
 def test_a_node_without_capacitance_has_a_voltage():
