@@ -66,7 +66,7 @@ FORMATS: Mapping[str, Callable[[Handed], Files]] = {
     "sax": lambda handed: {"netlist.yml": sax_yaml.write(handed.netlist)},
     "touchstone": _touchstone,
     "gds": lambda handed: {"layout.gds": gds.write(handed.netlist)},
-    "mumax3": lambda handed: mumax.write(handed.netlist),
+    "mumax3": lambda handed: mumax.write(_playing(handed)),
     "datasheet": lambda handed: {"datasheet.html": datasheet.write(handed)},
 }
 """What each makes of a design: files by name."""
