@@ -137,8 +137,10 @@ class _Sheet:
             )
         bench = EmulatedBench(handed.design, Profile(), reference=handed.waves or None).describe()
         peaks: dict[str, dict[Kind, str]] = {}
+        charged = handed.run.momenta_si()
         for channel in bench.channels.values():
-            peak = channel.full_scale / Profile().readout.full_scale
+            still = channel.kind is Kind.MOMENTUM and not np.any(charged[channel.node])  # its range is a mere default
+            peak = 0.0 if still else channel.full_scale / Profile().readout.full_scale
             peaks.setdefault(channel.node, {})[channel.kind] = quantity_text(peak, channel.unit)
         rows = [(node, *(found.get(kind, "") for kind in _WHEN)) for node, found in peaks.items()]
         yield from fitted(("node", *(f"peak of the {kind.value} {words}" for kind, words in _WHEN.items())), rows)
