@@ -99,7 +99,7 @@ class _Sheet:
         if handed.values:
             yield Paragraph(f"Training found {len(handed.values)} of the values.")
         if handed.series:
-            moved = [s for s in handed.moves if s.relative]
+            moved = handed.moved
             agreement = handed.agreement
             text = f"{len(moved)} of {len(handed.moves)} parts were moved to {handed.series} values"
             if moved:
@@ -127,11 +127,20 @@ class _Sheet:
         for d in netlist.drives:
             peak = float(np.max(np.abs(handed.waves[d.name]))) if d.name in handed.waves else 0.0
             played.append((d.name, f"{d.type} drive", _ends(d), quantity_text(peak, d.unit), _parity(d)))
-        yield from fitted(("played", "kind", "node", "peak", "in the echo"), [*played, *self._nudges()])
+        nudges = self._nudges()
+        yield from fitted(("played", "kind", "node", "peak", "in the echo"), [*played, *nudges])
+        if nudges:
+            learner = handed.learner
+            yield Paragraph(
+                f"Nudges are those of ε = {learner.epsilon:g} and γ = {learner.gamma:g}, and grow with both. "
+                "Noise asks for stronger ones: on a bench pilot echoes choose γ."
+            )
         bench = EmulatedBench(handed.design, Profile(), reference=handed.waves or None).describe()
         peaks: dict[str, dict[Kind, str]] = {}
+        charged = handed.run.momenta_si()
         for channel in bench.channels.values():
-            peak = channel.full_scale / Profile().readout.full_scale
+            still = channel.kind is Kind.MOMENTUM and not np.any(charged[channel.node])  # its range is a mere default
+            peak = 0.0 if still else channel.full_scale / Profile().readout.full_scale
             peaks.setdefault(channel.node, {})[channel.kind] = quantity_text(peak, channel.unit)
         rows = [(node, *(found.get(kind, "") for kind in _WHEN)) for node, found in peaks.items()]
         yield from fitted(("node", *(f"peak of the {kind.value} {words}" for kind, words in _WHEN.items())), rows)

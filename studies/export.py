@@ -66,7 +66,7 @@ FORMATS: Mapping[str, Callable[[Handed], Files]] = {
     "sax": lambda handed: {"netlist.yml": sax_yaml.write(handed.netlist)},
     "touchstone": _touchstone,
     "gds": lambda handed: {"layout.gds": gds.write(handed.netlist)},
-    "mumax3": lambda handed: mumax.write(handed.netlist),
+    "mumax3": lambda handed: mumax.write(_playing(handed)),
     "datasheet": lambda handed: {"datasheet.html": datasheet.write(handed)},
 }
 """What each makes of a design: files by name."""
@@ -112,9 +112,10 @@ def bundle(
     """
     for name in formats:
         if name not in (*FORMATS, "all"):
+            close = nearest(name.lower(), FORMATS)
             raise ArgumentError(
                 f"Argument `--to` must name formats: all, {', '.join(FORMATS)}; but has {name!r}"
-                f"{nearest(name, FORMATS)}"
+                f"{close if 'did you mean' in close else ''}"
             )
     if series is not None and series not in SERIES:
         raise ArgumentError(f"Argument `--series` must be one of {', '.join(SERIES)}, but is {series!r}")
@@ -139,6 +140,8 @@ def bundle(
         "trained": dict(handed.values),
     }  # fmt: skip
     if series:
-        about["series"] = {"name": series, "moves": [str(s) for s in handed.moves],
+        about["series"] = {"name": series, "moves": [str(s) for s in handed.moved],
                            "gradient_cosine": handed.agreement}  # fmt: skip
+    if any(file.startswith("spice/echo-") for file in found):
+        about["nudging"] = {"epsilon": handed.learner.epsilon, "gamma": handed.learner.gamma}
     return Bundle(found, about)

@@ -21,6 +21,7 @@ from rhel_hw import BPTT, Profile, Yoshida6, settings, simulate_design
 from rhel_hw.bench import Description, Record, Shot
 from rhel_hw.compare import cosine, trained
 from rhel_hw.emulated import EmulatedBench
+from rhel_hw.learner import EchoLearner
 from rhel_hw.propagation import Keep
 from rhel_hw.simulation import Trajectory
 from rhel_hw.tasks import Teacher
@@ -28,7 +29,7 @@ from studies.sweeps.limits import Requirement
 
 Floats = NDArray[np.float64]
 Report = Callable[[int, int], None]
-BOARD = ("capacitor", "inductor", "tank", "resistor")
+BOARD = ("capacitor", "inductor", "saturable", "tank", "resistor")
 """Types of elements that are bought."""
 SINGLE = 1.05
 """A gradient of no more values than this is one of a single value."""
@@ -89,8 +90,13 @@ class Handed:
 
     @cached_property
     def moves(self) -> tuple[Shift, ...]:
-        """What became of values for a series."""
+        """What becomes of the values of all parts for a series."""
         return shifts(self.learnt, self.series) if self.series else ()
+
+    @property
+    def moved(self) -> tuple[Shift, ...]:
+        """Those that had no such value before."""
+        return tuple(m for m in self.moves if abs(m.relative) > 1e-9)
 
     @cached_property
     def agreement(self) -> float | None:
@@ -139,13 +145,31 @@ class Handed:
         return State.of(self.design, *self.run.final)
 
     @cached_property
+    def learner(self) -> EchoLearner:
+        """Of the nudged echoes: with γ as the design has it, else so that they stray by the learner's displacement."""
+        asked = settings.bench_learning(self.netlist, Profile())
+        if isinstance(self.netlist.settings.get("learning", {}).get("gamma"), (int, float)):
+            return asked
+        weak = replace(asked, gamma=1.0)
+        strays = [
+            np.max(np.abs(x[:, 0] - x[:, -1])) / 2 / np.std(x)
+            for x in self._asked(weak).read.samples.values()
+            if np.std(x) > 0
+        ]
+        most = max(strays, default=0.0)
+        return replace(weak, gamma=float(f"{asked.displacement / most:.2g}")) if most > 0 else weak
+
+    @cached_property
     def nudges(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Of the two echoes that the learner asks for, (steps,) in SI by target."""
-        bench = _Overheard(EmulatedBench(self.design, reference=self.waves or None))
-        lesson = replace(self.task, batch=1).lesson(self.school)
-        settings.bench_learning(self.netlist, Profile()).gradient(bench, self.design, lesson)
-        told = bench.last.nudge
+        told = self._asked(self.learner).last.nudge
         return tuple({k: v[:, i, 0] for k, v in told.items()} for i in (0, -1))  # type: ignore[return-value]
+
+    def _asked(self, learner: EchoLearner) -> _Overheard:
+        """The bench after a gradient of the first stimulus."""
+        bench = _Overheard(EmulatedBench(self.design, reference=self.waves or None))
+        learner.gradient(bench, self.design, replace(self.task, batch=1).lesson(self.school))
+        return bench
 
     @cached_property
     def stress(self) -> dict[str, bom.Stress]:
@@ -153,15 +177,34 @@ class Handed:
         parts = [e for e in self.netlist.elements if e.type in BOARD]
         if len(parts) < len(self.netlist.elements):
             return {}  # what shares the nodes is no part of a board, which the format will say
-        momenta, fluxes = self.run.momenta_si(), self.run.positions_si()
-        plates = Plates.of(self.netlist)
-        charges = np.stack([momenta.get(n, np.zeros(self.design.steps)) for n in plates.nodes])
-        volts = dict(zip(plates.nodes, plates.voltages(charges), strict=True))
-        return {e.name: _stress(e, volts, fluxes, self.design.step_s) for e in parts}
+        fluxes, volts, step = self.run.positions_si(), self._voltages(), self.design.step_s
+        fluxes |= {n: step * np.cumsum(wave) for n, wave in self._held.items()}
+        return {e.name: _stress(e, volts, fluxes, step) for e in parts}
+
+    def _voltages(self) -> dict[str, Floats]:
+        """Of every node, at the ends of steps: charges say it, but not where a node has no capacitance or a source.
+
+        There it is the slope of the flux, which is right to second order in the step.
+        """
+        momenta, plates, step = self.run.momenta_si(), Plates.of(self.netlist), self.design.step_s
+        found = {n: np.gradient(flux, step) for n, flux in self.run.positions_si().items()}
+        if not self.netlist.held:
+            charges = np.stack([momenta.get(n, np.zeros(self.design.steps)) for n in plates.nodes])
+            charged = zip(plates.nodes, plates.voltages(charges), np.diag(plates.matrix), strict=True)
+            found |= {n: volts for n, volts, capacitance in charged if capacitance > 0}
+        return found | self._held
+
+    @property
+    def _held(self) -> dict[str, Floats]:
+        """Voltages that sources hold over every step, by node."""
+        drives = [d for d in self.netlist.drives if d.action == "prescribe"]
+        return {n: self.waves[d.name] for d in drives for n in d.nodes}
 
 
 class _Overheard:
-    """A bench that remembers the last shot."""
+    """A bench that remembers the last shot, and what was read."""
+
+    read: Record
 
     def __init__(self, bench: EmulatedBench) -> None:
         self._bench = bench
@@ -175,11 +218,12 @@ class _Overheard:
 
     def run(self, shot: Shot) -> Record:
         self.last = shot
-        return self._bench.run(shot)
+        self.read = self._bench.run(shot)
+        return self.read
 
 
 def _stress(e: Element, volts: Mapping[str, Floats], fluxes: Mapping[str, Floats], step_s: float) -> bom.Stress:
-    """Largest voltage across and current through an element that is linear."""
+    """Largest voltage across and current through an element."""
 
     def across(of: Mapping[str, Floats]) -> Floats:
         a, b = [*e.nodes, ""][:2]
@@ -190,7 +234,9 @@ def _stress(e: Element, volts: Mapping[str, Floats], fluxes: Mapping[str, Floats
     if "capacitance" in values and len(voltage) > 1:
         currents.append(np.max(np.abs(np.diff(voltage))) * values["capacitance"] / step_s)
     if "inductance" in values:
-        currents.append(np.max(np.abs(across(fluxes))) / values["inductance"])
+        linear = np.max(np.abs(across(fluxes))) / values["inductance"]
+        most = values.get("saturation_current", np.inf)
+        currents.append(most * np.tanh(linear / most) if np.isfinite(most) else linear)
     if "resistance" in values:
         currents.append(np.max(np.abs(voltage)) / values["resistance"])
     return bom.Stress(float(np.max(np.abs(voltage))), float(max(currents, default=0.0)))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from circuits.findings import DesignError, Finding, error
+from circuits.formats.spice_write import SUBCIRCUITS
 from circuits.netlist import Netlist
 from devices import Element, to_text
 
@@ -129,6 +130,7 @@ def _refused(element: Element) -> Iterator[Finding]:
         reason = "coupled windings are one part, and a board's netlist has no coupling between two"
         yield error(element.name, reason, "export as SPICE, and draw the transformer by hand")
     elif element.type not in _PARTS:
-        yield error(element.name, f"a {element.type} is no part of a board", "export as SPICE or as a TOML design file")
+        spice = "SPICE or as " if element.type in SUBCIRCUITS else ""
+        yield error(element.name, f"a {element.type} is no part of a board", f"export as {spice}a TOML design file")
     elif element.values.get("flux"):
         yield error(element.name, "a static external flux is no part of a board", "set its flux to 0")

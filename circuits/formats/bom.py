@@ -13,8 +13,8 @@ from circuits.netlist import Netlist
 from devices import ArgumentError, nearest, to_text
 
 COLUMNS = (
-    "References", "Quantity", "Part", "Value", "Value (SI)", "Tolerance", "Series", "Preferred value", "Shift",
-    "Peak voltage (V)", "Peak current (A)", "Footprint",
+    "References", "Elements", "Quantity", "Part", "Value", "Value (SI)", "Tolerance", "Series", "Preferred value",
+    "Shift", "Peak voltage (V)", "Peak current (A)", "Footprint",
 )  # fmt: skip
 
 
@@ -31,8 +31,8 @@ class Stress:
 def write(netlist: Netlist, series: str = "E24", stress: Mapping[str, Stress] | None = None) -> str:
     """Bill of materials of a board; `stress` by element name fills the columns of peaks, the worst of equal parts.
 
-    Columns of peaks are empty where no stress is given. A tank is two parts, and each bears the whole voltage and, at
-    most, the whole current.
+    Elements are names in the design, beside the reference designators of the board. Columns of peaks are empty where no
+    stress is given. A tank is two parts, and each bears the whole voltage and, at most, the whole current.
     """
     stress = stress or {}
     for name in stress:
@@ -61,6 +61,7 @@ def _row(parts: list[BoardPart], series: str, borne: list[Stress]) -> list[str]:
         preferred, shift = to_text(bought, one.unit), f"{bought / one.value - 1:+.2%}"
     return [
         " ".join(p.reference for p in parts),
+        " ".join(dict.fromkeys(p.name for p in parts)),
         str(len(parts)),
         one.kind.summary,
         shown,

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 DesignArgument = Annotated[
     str,
     typer.Argument(
-        metavar="DESIGN", help="A .toml, .cir or .sp file, or a built-in design.", autocompletion=completion.designs
+        metavar="DESIGN",
+        help="A .toml, .cir, .sp or .yml (sax) file, or a built-in design.",
+        autocompletion=completion.designs,
     ),
 ]
 OptionalDesignArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[DESIGN]",
-        help="A .toml, .cir or .sp file, or a built-in design; that of the bench with --bench.",
+        help="A .toml, .cir, .sp or .yml (sax) file, or a built-in design; that of the bench with --bench.",
         autocompletion=completion.designs,
     ),
 ]

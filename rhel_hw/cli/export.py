@@ -18,7 +18,9 @@ def export(
     to: Annotated[
         list[str] | None,
         typer.Option(
-            "--to", help="Format, such as spice, kicad, bom, sax, gds; may be repeated. All that fit by default."
+            "--to",
+            help="spice, kicad, bom, schematic, verilog-a, vectors, josim, wrspice, sax, touchstone, gds, mumax3, "
+            "datasheet or all; may be repeated. All that fit by default.",
         ),
     ] = None,
     trained: Annotated[
@@ -26,7 +28,7 @@ def export(
     ] = None,
     series: Annotated[
         str | None,
-        typer.Option(help="Preferred values to which parts are moved: E24, E96 or another; none by default."),
+        typer.Option(help="Preferred values to which parts are moved: E24, E96 or another, or none, which is usual."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the stimulus.")] = 0,
     require: Annotated[
@@ -49,6 +51,7 @@ def export(
 
     netlist = Netlist.load(design)
     refuse_taken(out, overwrite=overwrite)
+    series = None if series == "none" else series
     values = None if trained is None else trained_values(trained, netlist)
     with progress("computing the data sheet", "gradients") as report:
         made = bundle(
@@ -62,7 +65,7 @@ def export(
     console = Console(highlight=False)
     for name, data in made.files.items():
         console.print(f"wrote {escape(str(out / name))}, {len(data):,} bytes")
-    if series and made.about["series"]["moves"]:
+    if series:
         told = made.about["series"]
         agreement = told["gradient_cosine"]
         console.print(

@@ -143,12 +143,15 @@ def gradient(
 def _print_bench(bench: str, found: BenchCompared) -> None:
     console = Console(highlight=False)
     known = [c for c in found.cosines if c is not None]
-    spread = f"{known[0]:.6f}" if len(known) == 1 else f"{min(known):.4f} to {max(known):.4f} over {len(known)} chips"
+    spread = "none, the gradient vanishes"
+    if known:
+        several = f"{min(known):.4f} to {max(known):.4f} over {len(known)} chips"
+        spread = f"{known[0]:.6f}" if len(known) == 1 else several
     console.print("\n[bold]on a bench[/bold]")
     for line in bench.splitlines():
         console.print(f"  {escape(line)}")
     console.print(f"nudging: ε = {found.epsilon:g}, γ = {found.gamma:.4g}; loss {found.loss:.6g}")
-    console.print(f"cosine to BPTT of the ideal circuit: {spread if known else 'none, the gradient vanishes'}")
+    console.print(f"cosine to BPTT of the ideal circuit: {spread}")
     console.print(
         f"{found.passes} passes and {found.device_seconds:.3g} s on every chip, {found.seconds:.3g} s of computing"
     )

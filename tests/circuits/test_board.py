@@ -102,6 +102,7 @@ def test_the_bill_counts_every_part_once():
     by_reference = {r: row for row in rows for r in row["References"].split()}
     pair = by_reference["C1"]
     assert pair["References"] == "C1 C3"  # C2 has the same value, but another tolerance
+    assert pair["Elements"] == "C1 Ck"
     assert float(pair["Value (SI)"]) == 1.05e-9
     assert (pair["Tolerance"], pair["Peak voltage (V)"], pair["Peak current (A)"]) == ("0.05", "2.5", "0.002")
     for row in rows:
@@ -111,6 +112,7 @@ def test_the_bill_counts_every_part_once():
     assert by_reference["C2"]["Peak voltage (V)"] == ""
     tank = [row for row in rows if row["Peak current (A)"] == "0.004"]
     assert [row["Part"] for row in tank] == ["Capacitor", "Inductor"]
+    assert [row["Elements"] for row in tank] == ["T", "T"]
 
 
 def test_strange_stress_is_refused():
@@ -130,6 +132,9 @@ def test_what_is_no_part_of_a_board_is_refused_by_name(write):
     with pytest.raises(DesignError) as caught:
         write(Netlist("n", parts, [FluxDrive("f", "L2")]))
     assert {f.element for f in caught.value.legality.errors} == {"J1", "L1", "K1", "f"}
+    assert "export as SPICE or as" in str(caught.value)
+    with pytest.raises(DesignError, match="Remedy: export as a TOML"):  # SPICE has no ring either
+        write(Netlist.load("kerr-chain"))
     for name in GALLERY:
         net = Netlist.load(name)
         if {e.type for e in net.elements} - BOARD:

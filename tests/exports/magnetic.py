@@ -90,6 +90,9 @@ def check_mumax3(net, files, folder):
     assert regions == {i for name, i in found if name == "alpha"} == set(range(1, len(regions) + 1))
     for (name, _), text in found.items():
         assert np.all(np.isfinite(vector(text, 1e-10) if name == "b_ext" else float(text)))
+    moving = [text for (name, _), text in found.items() if name == "b_ext" and "max(t" in text]
+    assert len(moving) == len(net.drives)  # the script plays the stimulus of the task
+    assert np.any(vector(moving[0], 1e-10) != vector(moving[0], 2e-10))
     assert len(calls["Run"]) == 1
     assert float(calls["Run"][0]) > 0
     assert f'm.LoadFile("{mumax.STATE}")' in script

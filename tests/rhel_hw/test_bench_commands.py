@@ -6,6 +6,8 @@ import pytest
 
 from circuits.generators import ladder
 from rhel_hw import Profile, settings
+from rhel_hw.cli.learning import _print_bench
+from rhel_hw.compare import BenchCompared
 from rhel_hw.profile import settings as every_setting
 from rhel_hw.profiles import PROFILES
 
@@ -36,6 +38,12 @@ def test_gradient_takes_a_profile(call):
     assert all(0.9 < c < 1 for c in bench["cosines"])
     assert "over 5 chips" in call("gradient", "toy", *options)
     assert json.loads(call("gradient", "toy", "--steps", "60", "--methods", "rhel", "--json"))["bench"] is None
+
+
+def test_a_gradient_that_vanishes_on_a_bench_is_said_to(capsys):
+    found = BenchCompared({"L.inductance": 0.0}, (None,), (0.0,), 3, 1e-6, 0.1, 1e-3, 1.0, 2e-5, {}, ())
+    _print_bench("at bench.npz", found)
+    assert "none, the gradient vanishes" in capsys.readouterr().out
 
 
 @pytest.mark.slow

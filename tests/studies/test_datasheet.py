@@ -11,12 +11,13 @@ import pytest
 from circuits import Clock, Netlist
 from circuits.gallery import GALLERY
 from circuits.generators import ladder
-from devices import Capacitor, Inductor
+from devices import Capacitor, CurrentDrive, Inductor
 from rhel_hw import Profile, settings
 from studies import datasheet
 from studies.cost import gradient_cost
-from studies.datasheet import write
+from studies.datasheet import _Sheet, write
 from studies.handed import Handed
+from studies.report import Table
 from studies.sweeps.budget import echo_axes, usual_axes
 from studies.sweeps.limits import Requirement
 
@@ -150,3 +151,14 @@ def test_every_design_has_a_sheet(name):
     assert len(budget) == 1 + len(usual_axes(Netlist.load(name)))
     assert len(limits) == 1 + len(echo_axes(Netlist.load(name)))
     assert "Costs of a gradient" in read.tables
+
+
+def test_a_node_without_capacitance_has_no_charge():
+    """Its channel has a range none the less, which is no peak."""
+    sides = [Capacitor("C", "a", "gnd", 1e-9), Inductor("L", "a", "gnd", 25e-6)]
+    middle = [Inductor("La", "a", "m", 50e-6), Inductor("Lb", "m", "gnd", 50e-6)]
+    net = Netlist("divider", sides + middle, [CurrentDrive("u", "a")], targets=["a"], clock=Clock(None, 60))
+    tables = [block for block in _Sheet(Handed(net))._ports() if isinstance(block, Table)]
+    rows = {row[0]: row for table in tables for row in table.rows}
+    assert rows["m"][2] == "0.0 C"
+    assert rows["a"][2] != "0.0 C"

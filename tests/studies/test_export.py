@@ -69,7 +69,8 @@ def test_a_bundle_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def test_what_cannot_be_expressed_is_refused_and_nothing_is_written(call, tmp_path):
     assert "SPICE has nothing for a ring" in call("export", "kerr-chain", "--to", "spice", code=2)
-    assert "did you mean `spice`" in call("export", "lc-toy", "--to", "spise", code=2)
+    assert "did you mean `spice`" in call("export", "lc-toy", "--to", "SPISE", code=2)
+    assert call("export", "lc-toy", "--to", "pdf", code=2).count("schematic") == 1
     assert "`--series` must be one of" in call("export", "lc-toy", "--series", "E23", code=2)
     assert "cannot be read" in call("export", "lc-toy", "--trained", "no.npz", code=2)
     assert list(tmp_path.iterdir()) == []
@@ -90,6 +91,12 @@ def test_trained_values_and_preferred_parts(call, tmp_path):
     assert final == pytest.approx(nearest(value, "E24"), rel=1e-12)
     assert abs(moved["series"]["gradient_cosine"]) == pytest.approx(1)  # of one parameter
     assert (tmp_path / "b" / "spice" / "echo-plus.cir").exists()
+    assert moved["nudging"]["gamma"] > 0
+    text = call("export", "b/design.toml", "--series", "E24", "--to", "bom", "--out", "again")
+    assert "0 parts moved to E24" in text
+    plain = json.loads(call("export", "two.toml", "--series", "none", "--to", "bom", "--out", "plain", "--json"))
+    assert "series" not in plain
+    assert "nudging" not in plain
     assert "of the training of 'six coupled LC oscillators'" in call(
         "export", "lc-toy", "--trained", "two.npz", "--out", "c", code=2
     )

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from circuits import Clock, Netlist
+from circuits import Clock, Initial, Netlist
 from circuits.eseries import snapped
 from circuits.formats.spice_decks import with_values
 from circuits.generators import ladder
 from circuits.state import encode
-from devices import Capacitor, Inductor
-from rhel_hw import BPTT, TrajectoryMSE
+from devices import Capacitor, CurrentDrive, Inductor, SaturableInductor, VoltageDrive
+from rhel_hw import BPTT, EmulatedBench, Shot, TrajectoryMSE
 from rhel_hw.compare import cosine
 from rhel_hw.losses import targets_of
 from rhel_hw.problem import Problem
@@ -59,6 +59,57 @@ def test_what_nothing_moves_is_kicked_as_its_task_does():
     assert handed.design.netlist.initial.momenta["a"] == pytest.approx(start[1]["a"])
     assert np.max(np.abs(handed.run.momenta_si()["a"])) == pytest.approx(start[1]["a"], rel=0.01)  # it swings
     assert handed.netlist.initial == handed.drawn.initial
+
+
+def test_nudges_are_strong_enough_to_see_and_as_the_design_asks():
+    handed = Handed(DRAWN)
+    bench = EmulatedBench(handed.design)
+    bench.run(Shot(handed.design.steps, handed.waves, hold=True))
+    echoes = [bench.run(Shot(handed.design.steps, handed.waves, nudge, echo=True)).samples for nudge in handed.nudges]
+    strays = {name: np.max(np.abs(x - echoes[1][name])) / 2 / np.std(x) for name, x in echoes[0].items()}
+    assert max(strays.values()) == pytest.approx(handed.learner.displacement, rel=0.1)  # γ has two digits
+    own = Handed(DRAWN.replace(settings={"learning": {"gamma": 3.0}}))
+    assert own.learner.gamma == 3.0
+    (twice,) = Handed(DRAWN.replace(settings={"learning": {"gamma": 6.0}})).nudges[0].values()
+    (once,) = own.nudges[0].values()
+    assert twice == pytest.approx(2 * once, rel=1e-9)
+
+
+def test_what_was_a_preferred_value_is_not_said_to_move():
+    parts = [Capacitor("C", "a", "gnd", 1.05e-9), Inductor("L", "a", "gnd", 2.2e-6), Inductor("M", "a", "gnd", 2e-9)]
+    handed = Handed(Netlist("one", parts, clock=Clock(None, 30)), {}, "E24")
+    assert [m.element for m in handed.moved] == ["C"]
+    assert len(handed.moves) == 3
+
+
+def test_a_node_without_capacitance_has_a_voltage():
+    """Two equal inductors in series share what is across them; at their midpoint no charge says so."""
+    sides = [Capacitor(f"C{n}", n, "gnd", 1e-9) for n in "ab"] + [Inductor(f"T{n}", n, "gnd", 25e-6) for n in "ab"]
+    middle = [Inductor("La", "a", "m", 50e-6), Inductor("Lb", "m", "b", 50e-6)]
+    net = Netlist("divider", sides + middle, [CurrentDrive("u", "a")], targets=["b"], clock=Clock(None, 200))
+    handed = Handed(net)
+    volts = {n: handed.run.momenta_si()[n] / 1e-9 for n in "ab"}
+    half = np.max(np.abs(volts["a"] - volts["b"])) / 2
+    for name in ("La", "Lb"):
+        assert handed.stress[name].voltage == pytest.approx(half, rel=0.02)  # of a slope over two steps
+    assert handed.stress["Ca"].voltage == pytest.approx(np.max(np.abs(volts["a"])), rel=1e-9)
+
+
+def test_parts_at_a_source_bear_what_it_holds():
+    parts = [Capacitor("Cs", "s", "a", 1e-10), Capacitor("C", "a", "gnd", 1e-9), Inductor("L", "a", "gnd", 25e-6)]
+    net = Netlist("coupled", parts, [VoltageDrive("u", "s")], targets=["a"], clock=Clock(None, 200))
+    handed = Handed(net)
+    held, back = handed.waves["u"], np.gradient(handed.run.positions_si()["a"], handed.design.step_s)
+    assert handed.stress["C"].voltage == pytest.approx(np.max(np.abs(back)), rel=1e-9)
+    assert handed.stress["Cs"].voltage == pytest.approx(np.max(np.abs(held - back)), rel=1e-9)
+
+
+def test_a_saturable_part_has_peaks_too():
+    """Its current is that of the capacitor beside it."""
+    parts = [Capacitor("C", "a", "gnd", 1e-9), SaturableInductor("S", "a", "gnd", 25e-6, 1e-3)]
+    handed = Handed(Netlist("one", parts, initial=Initial(momenta={"a": 2e-10}), clock=Clock(None, 200)))
+    assert handed.stress["S"].current == pytest.approx(handed.stress["C"].current, rel=0.02)
+    assert 0.5e-3 < handed.stress["S"].current < 1e-3
 
 
 def test_of_a_single_value_the_error_counts():
