@@ -27,7 +27,7 @@ from rhel_hw.profile import Profile
 from rhel_hw.simulation import return_error
 from studies import inventory, plots
 from studies.cost import Costs, gradient_cost
-from studies.handed import Handed
+from studies.handed import Handed, losses_text
 from studies.inventory import NOTHING, fitted
 from studies.provenance import code, versions
 from studies.report import Block, Drawing, Listing, Numbers, Paragraph, Picture, Section, Table, page
@@ -107,6 +107,8 @@ class _Sheet:
             if agreement is not None:
                 text += f"; the gradient of the task has a cosine of {agreement:.6f} to that before"
             yield Paragraph(f"{text}.")
+        if len(handed.losses) > 1:
+            yield Paragraph(f"Loss of the task: {losses_text(handed.losses)}.")
 
     def _schematic(self) -> Block:
         try:

@@ -142,6 +142,8 @@ def bundle(
     if series:
         about["series"] = {"name": series, "moves": [str(s) for s in handed.moved],
                            "gradient_cosine": handed.agreement}  # fmt: skip
+    if handed.values or series:
+        about["losses"] = handed.losses
     if any(file.startswith("spice/echo-") for file in found):
         about["nudging"] = {"epsilon": handed.learner.epsilon, "gamma": handed.learner.gamma}
     return Bundle(found, about)

@@ -17,7 +17,7 @@ from circuits.formats.spice_decks import with_values
 from circuits.formats.spice_state import Plates, State
 from circuits.state import state_in_si
 from devices import Element
-from rhel_hw import BPTT, Profile, Yoshida6, settings, simulate_design
+from rhel_hw import BPTT, Gradient, Profile, Yoshida6, settings, simulate_design
 from rhel_hw.bench import Description, Record, Shot
 from rhel_hw.compare import cosine, trained
 from rhel_hw.emulated import EmulatedBench
@@ -99,13 +99,26 @@ class Handed:
         return tuple(m for m in self.moves if abs(m.relative) > 1e-9)
 
     @cached_property
+    def stages(self) -> dict[str, Gradient]:
+        """Gradients of the task with the values as drawn, trained, and bought, as far as these are others."""
+        problem, parameters = self.task.problem(self.school), self.school.parameters
+        found = {"drawn": problem.theta}
+        if self.values:
+            found["trained"] = parameters.set(problem.theta, self.values)
+        if self.series:
+            last = list(found.values())[-1]
+            found["bought"] = parameters.set(last, {f"{m.element}.{m.parameter}": m.after for m in self.moves})
+        return {name: BPTT().gradient(replace(problem, theta=theta)) for name, theta in found.items()}
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Of the task, at the same stages."""
+        return {name: float(gradient.loss) for name, gradient in self.stages.items()}
+
+    @property
     def agreement(self) -> float | None:
         """Cosine between gradients of the task before and after parts were moved; None where one vanishes."""
-        problem, parameters = self.task.problem(self.school), self.school.parameters
-        before = parameters.set(problem.theta, self.values)
-        after = parameters.set(before, {f"{m.element}.{m.parameter}": m.after for m in self.moves})
-        found = [trained(self.school, BPTT().gradient(replace(problem, theta=t)).theta) for t in (before, after)]
-        return cosine(*found)
+        return cosine(*(trained(self.school, gradient.theta) for gradient in list(self.stages.values())[-2:]))
 
     @cached_property
     def requirement(self) -> Requirement:
@@ -119,9 +132,8 @@ class Handed:
     @cached_property
     def weighing(self) -> float:
         """How many values make up the gradient of the task: (Σg²)²/Σg⁴, from 1 to their number."""
-        problem = self.task.problem(self.school)
-        theta = self.school.parameters.set(problem.theta, self.values)
-        squares = np.square(trained(self.school, BPTT().gradient(replace(problem, theta=theta)).theta))
+        learnt = self.stages.get("trained", self.stages["drawn"])
+        squares = np.square(trained(self.school, learnt.theta))
         return float(np.sum(squares) ** 2 / np.sum(squares**2)) if np.any(squares) else float(squares.size)
 
     @cached_property
@@ -220,6 +232,12 @@ class _Overheard:
         self.last = shot
         self.read = self._bench.run(shot)
         return self.read
+
+
+def losses_text(losses: Mapping[str, float]) -> str:
+    """Losses by stage in words; a gradient turns anywhere near its minimum, where the loss still tells."""
+    words = {"drawn": "as drawn", "trained": "trained", "bought": "with the parts that are bought"}
+    return ", ".join(f"{loss:.4g} {words[stage]}" for stage, loss in losses.items())
 
 
 def _stress(e: Element, volts: Mapping[str, Floats], fluxes: Mapping[str, Floats], step_s: float) -> bom.Stress:

@@ -48,6 +48,7 @@ def export(
     from circuits.handover import refuse_taken
     from rhel_hw.training import trained_values
     from studies.export import bundle
+    from studies.handed import losses_text
 
     netlist = Netlist.load(design)
     refuse_taken(out, overwrite=overwrite)
@@ -72,6 +73,8 @@ def export(
             f"{len(told['moves'])} parts moved to {series}"
             + ("" if agreement is None else f"; cosine of the gradient to that before: {agreement:.6f}")
         )
+    if losses := made.about.get("losses"):
+        console.print(f"loss of the task: {losses_text(losses)}")
     if made.about["left_out"]:
         names = ", ".join(made.about["left_out"])
         console.print(f"left out, as they cannot express this design: {names} (manifest.json says why)")

@@ -90,6 +90,9 @@ def test_trained_values_and_preferred_parts(call, tmp_path):
     final = Netlist.load(tmp_path / "b" / "design.toml").by_name["Ln0_n1"].inductance
     assert final == pytest.approx(nearest(value, "E24"), rel=1e-12)
     assert abs(moved["series"]["gradient_cosine"]) == pytest.approx(1)  # of one parameter
+    assert list(moved["losses"]) == ["drawn", "trained", "bought"]
+    assert moved["losses"]["trained"] == pytest.approx(learnt["losses"]["trained"])
+    assert 0 < moved["losses"]["trained"] < moved["losses"]["drawn"]
     assert (tmp_path / "b" / "spice" / "echo-plus.cir").exists()
     assert moved["nudging"]["gamma"] > 0
     text = call("export", "b/design.toml", "--series", "E24", "--to", "bom", "--out", "again")
