@@ -16,8 +16,10 @@ import numpy as np
 
 from circuits import DesignError
 from circuits.formats import schematic
+from circuits.formats.waveguide import LIGHT
 from circuits.formats.wording import quantity_text
-from devices import ArgumentError, Drive
+from devices import ArgumentError, Drive, Element
+from devices.photonic import HBAR
 from rhel_hw import reverse, settings
 from rhel_hw.bench import Kind
 from rhel_hw.choices import Choices
@@ -34,6 +36,9 @@ from studies.report import Block, Drawing, Listing, Numbers, Paragraph, Picture,
 from studies.sweeps.budget import echo_axes, find_budget, usual_axes
 from studies.sweeps.contract import short, unit_of
 from studies.sweeps.reading import number_text
+
+USUAL_Q = 1_000_000
+"""Of a coupling that a design does not name, to tell the power of its light."""
 
 if TYPE_CHECKING:
     from studies.sweeps.contract import Budget
@@ -59,6 +64,7 @@ class _Sheet:
             Section("Schematic", [self._schematic()]),
             Section("Elements", list(self._elements())),
             Section("Ports and ranges", list(self._ports())),
+            *([Section("Light", list(self._light()))] if self._resonators else []),
             Section("Modes", list(inventory.modes(self.handed.design))),
             Section("Bit budget", list(self._contract())),
             Section("Echo", list(self._echo())),
@@ -150,6 +156,35 @@ class _Sheet:
             "Peaks are those of the ideal circuit under the stimulus of its task; converters need a margin above them. "
             f"The sample clock has a period of {quantity_text(handed.design.step_s, 's')}."
         )
+
+    @property
+    def _resonators(self) -> list[tuple[Element, float]]:
+        """Those of light, with its frequency in Hz."""
+        lights = {"ring": "carrier", "cavity": "frequency"}
+        return [(e, e.values[lights[e.type]]) for e in self.handed.netlist.elements if e.type in lights]
+
+    def _light(self) -> Iterator[Block]:
+        """Yield what light is in the resonators, and what power of it the drives are."""
+        handed, netlist = self.handed, self.handed.netlist
+        x, m = handed.run.positions_si(), handed.run.momenta_si()
+        rows, powers = [], []
+        for e, light in self._resonators:
+            (node,), quality = netlist.terminals_of(e), e.values["external_q"]
+            photons = float(np.max(x[node] ** 2 + (m[node] / HBAR) ** 2) / 2)
+            rows.append((e.name, quantity_text(light, "Hz"), quantity_text(LIGHT / light, "m"), f"{photons:.3g}"))
+            known = np.isfinite(quality)
+            for d in (d for d in netlist.drives if d.type == "coherent" and netlist.terminals_of(d) == (node,)):
+                power = HBAR * (quality if known else USUAL_Q) * float(np.max(handed.waves[d.name] ** 2))
+                powers.append(
+                    f"The peak of {d.name} is {quantity_text(power, 'W')} of light through "
+                    + (
+                        f"the coupling of {e.name}."
+                        if known
+                        else f"a coupling of Q = {USUAL_Q:,}, and grows with that Q."
+                    )
+                )
+        yield Table(("resonator", "light", "wavelength", "photons at most"), rows, numeric=(1, 2, 3))
+        yield Paragraph(" ".join(["Positions are √2·Re a and momenta ħ·√2·Im a, of |a|² photons.", *powers]))
 
     def _nudges(self) -> list[tuple[str, ...]]:
         netlist = self.handed.netlist

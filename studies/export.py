@@ -142,7 +142,7 @@ def bundle(
     if series:
         about["series"] = {"name": series, "moves": [str(s) for s in handed.moved],
                            "gradient_cosine": handed.agreement}  # fmt: skip
-    if handed.values or series:
+    if (handed.values or series) and handed.losses:
         about["losses"] = handed.losses
     if any(file.startswith("spice/echo-") for file in found):
         about["nudging"] = {"epsilon": handed.learner.epsilon, "gamma": handed.learner.gamma}

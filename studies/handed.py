@@ -100,7 +100,9 @@ class Handed:
 
     @cached_property
     def stages(self) -> dict[str, Gradient]:
-        """Gradients of the task with the values as drawn, trained, and bought, as far as these are others."""
+        """Gradients of the task with the values as drawn, trained, and bought, as far as there are such, and a task."""
+        if not self.school.parameters.trainable_names:
+            return {}
         problem, parameters = self.task.problem(self.school), self.school.parameters
         found = {"drawn": problem.theta}
         if self.values:
@@ -118,7 +120,8 @@ class Handed:
     @property
     def agreement(self) -> float | None:
         """Cosine between gradients of the task before and after parts were moved; None where one vanishes."""
-        return cosine(*(trained(self.school, gradient.theta) for gradient in list(self.stages.values())[-2:]))
+        last = [trained(self.school, gradient.theta) for gradient in list(self.stages.values())[-2:]]
+        return cosine(*last) if len(last) == 2 else None
 
     @cached_property
     def requirement(self) -> Requirement:

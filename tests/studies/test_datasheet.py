@@ -11,7 +11,7 @@ import pytest
 from circuits import Clock, Netlist
 from circuits.gallery import GALLERY
 from circuits.generators import ladder
-from devices import Capacitor, CurrentDrive, Inductor
+from devices import Capacitor, CoherentDrive, Constant, CurrentDrive, Inductor, Ring
 from rhel_hw import Profile, settings
 from studies import datasheet
 from studies.cost import gradient_cost
@@ -162,3 +162,21 @@ def test_a_node_without_capacitance_has_no_charge():
     rows = {row[0]: row for table in tables for row in table.rows}
     assert rows["m"][2] == "0.0 C"
     assert rows["a"][2] != "0.0 C"
+
+
+def test_light_is_told_in_photons_and_watts():
+    """A ring at its carrier fills as a = F·(1 − e^(−κt/2))/(κ/2), beside one that it is not coupled to; P = ħ·Q·F²."""
+    rate, steps, step = 2e9, 40, 1e-11
+    half = np.pi * 193.4e12 / 2e6
+    drive = CoherentDrive("u", "a", waveform=Constant(rate))
+    parts = [Ring("R1", "a", external_q=2e6), Ring("R2", "b", "1 GHz", trainable=True)]
+    netlist = Netlist("rings", parts, drives=[drive], clock=Clock(step, steps))
+    handed = Handed(netlist)
+    handed.__dict__["waves"] = {"u": np.full(steps, rate)}
+    light, words = _Sheet(handed)._light()
+    first, second = light.rows
+    assert first[1:3] == ("193.4 THz", "1.55 µm")
+    assert float(first[3]) == pytest.approx((rate * (1 - np.exp(-half * steps * step)) / half) ** 2, rel=5e-3)
+    assert second[3] == "0"
+    watts = 1.054571817e-34 * 2e6 * rate**2
+    assert f"The peak of u is {1e12 * watts:.4g} pW of light through the coupling of R1." in words.text
