@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -62,13 +63,13 @@ img.wide { width: 100%; }
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Some words."""
+    """Some words; those between backticks are names of the code."""
 
     text: str
 
     def html(self) -> str:
         """As HTML."""
-        return f"<p>{escape(self.text)}</p>"
+        return "<p>" + re.sub("`([^`]+)`", r"<code>\1</code>", escape(self.text)) + "</p>"
 
 
 @dataclass(frozen=True)

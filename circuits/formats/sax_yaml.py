@@ -167,7 +167,7 @@ def read(text: str, name: str = "design") -> Netlist:
     try:
         data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError, ValueError) as problem:
-        raise _refusal("file", f"is not YAML: {str(problem)[:120]}", "correct that line") from None
+        raise _refusal("file", f"is not YAML: {' '.join(str(problem).split())[:120]}", "correct that line") from None
     if not isinstance(data, dict) or not isinstance(data.get("instances"), dict):
         raise _refusal("file", "is no netlist: it has no `instances`", "give a file in the manner of sax")
     if not _named(data):

@@ -17,7 +17,7 @@ from studies import datasheet
 from studies.cost import gradient_cost
 from studies.datasheet import _Sheet, write
 from studies.handed import Handed
-from studies.report import Table
+from studies.report import Paragraph, Table
 from studies.sweeps.budget import echo_axes, usual_axes
 from studies.sweeps.limits import Requirement
 
@@ -180,3 +180,9 @@ def test_light_is_told_in_photons_and_watts():
     assert second[3] == "0"
     watts = 1.054571817e-34 * 2e6 * rate**2
     assert f"The peak of u is {1e12 * watts:.4g} pW of light through the coupling of R1." in words.text
+
+
+def test_names_of_code_stand_out_of_words():
+    assert Paragraph("write `trainable = true` <here>").html() == (
+        "<p>write <code>trainable = true</code> &lt;here&gt;</p>"
+    )
