@@ -63,18 +63,22 @@ def show(
         print_json({"design": netlist.name, "file": str(out)}) if as_json else print(f"wrote {out}")
         return
     server = Server(render(netlist, legality, stage), stage, port)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: server.end())
     if as_json:
         print_json({"design": netlist.name, "address": server.address})
     else:
-        print(f"{netlist.name}\nshown at {server.address}; control-C ends it")
+        print(f"{netlist.name}\nshown at {server.address} until control-C")
     sys.stdout.flush()
     if stage is not None:
         Thread(target=_warm, args=(stage,), daemon=True).start()
     if browser and sys.stderr.isatty():
         webbrowser.open(server.address)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: server.end())
     server.run()
+    if stage is not None:
+        if stage.busy:
+            print("rhel-hw: waiting for what is being measured", file=sys.stderr)
+        stage.rest()
 
 
 def _staged(

@@ -6,10 +6,10 @@ whether noise and rounding are there at all makes another program, and each of t
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from math import isfinite
 from threading import Lock
 from time import perf_counter
@@ -39,6 +39,8 @@ MOST_BITS = 64
 """Of the readout."""
 MOST_NOISE = 1.0
 """In full scales."""
+KINDS = tuple(product((False, True), repeat=2))
+"""Without a limit of bits or with one, without noise or with it: each has programs of its own."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Stage:
     """Of teacher and stimulus; that of the design if None."""
     chip: int = 0
     """Number of the chip, and seed of the noise."""
-    _locks: dict[tuple[bool, bool], Lock] = field(default_factory=lambda: defaultdict(Lock))
+    _locks: dict[tuple[bool, bool], Lock] = field(default_factory=lambda: {kind: Lock() for kind in KINDS})
 
     def __post_init__(self) -> None:
         self._bench(self.first)  # which refuses what the profile cannot be here
@@ -223,6 +225,19 @@ class Stage:
         for bits in (self.first.bits or 8, None):
             for noise in (self.first.noise or 1e-3, 0.0):
                 self.measure(Dials(bits, noise, 1.0))
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being measured, or would have to wait."""
+        return any(self._locks[kind].locked() for kind in KINDS)
+
+    def rest(self) -> None:
+        """Measure no more: waits for what is under way; who asks afterwards waits for ever.
+
+        A process that ends while a thread is inside a compiled program is aborted, with words of C++.
+        """
+        for kind in KINDS:
+            self._locks[kind].acquire()
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
