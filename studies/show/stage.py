@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from math import isfinite
 from threading import Lock
 from time import perf_counter
@@ -39,7 +38,7 @@ MOST_BITS = 64
 """Of the readout."""
 MOST_NOISE = 1.0
 """In full scales."""
-KINDS = tuple(product((False, True), repeat=2))
+KINDS = tuple((bits, noise) for bits in (False, True) for noise in (False, True))
 """Without a limit of bits or with one, without noise or with it: each has programs of its own."""
 
 
