@@ -113,8 +113,8 @@ def bundle(
     for name in formats:
         if name not in (*FORMATS, "all"):
             raise ArgumentError(
-                f"Argument `--to` must name formats: all, {', '.join(FORMATS)}; but has {name!r}"
-                f"{nearest(name, FORMATS)}"
+                f"Argument `--to` must name formats: all, {', '.join(FORMATS)}, but has {name!r}"
+                f"{nearest(name, FORMATS, listed=True)}"
             )
     if series is not None and series not in SERIES:
         raise ArgumentError(f"Argument `--series` must be one of {', '.join(SERIES)}, but is {series!r}")

@@ -62,7 +62,7 @@ def asked(query: str, stage: Stage) -> tuple[Dials, str]:
     given = dict(parse_qsl(query, keep_blank_values=True))
     for key in given:
         if key not in KEYS:
-            raise ArgumentError(f"Argument `{key}` must be one of {', '.join(KEYS)}{nearest(key, KEYS)}")
+            raise ArgumentError(f"Argument `{key}` must be one of {', '.join(KEYS)}{nearest(key, KEYS, listed=True)}")
     for key in KEYS:
         if key not in given:
             raise ArgumentError(f"Argument `{key}` must be given, but is not")
