@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from rhel_hw.cli import completion
 from rhel_hw.cli.common import DesignArgument, JsonOption, print_json, progress
 from rhel_hw.runtime import configure
 
@@ -18,7 +19,9 @@ def export(
     to: Annotated[
         list[str] | None,
         typer.Option(
-            "--to", help="Format, such as spice, kicad, bom, sax, gds; may be repeated. All that fit by default."
+            "--to",
+            help="Format, such as spice, kicad, bom, sax, gds; may be repeated. All that fit by default.",
+            autocompletion=completion.formats,
         ),
     ] = None,
     trained: Annotated[
