@@ -235,7 +235,7 @@ class Stage:
 
         A process that ends while a thread is inside a compiled program is aborted, with words of C++.
         """
-        for kind in KINDS:
+        for kind in sorted(KINDS, key=lambda kind: self._locks[kind].locked()):  # free ones first, so that none begins
             self._locks[kind].acquire()
 
     # Reading ---------------------------------------------------------------------------------------------------------
