@@ -6,11 +6,12 @@ whether noise and rounding are there at all makes another program, and each of t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
-from threading import Lock
+from threading import Event, Lock
 from time import perf_counter
 from typing import Any
 
@@ -38,8 +39,6 @@ MOST_BITS = 64
 """Of the readout."""
 MOST_NOISE = 1.0
 """In full scales."""
-KINDS = tuple((bits, noise) for bits in (False, True) for noise in (False, True))
-"""Without a limit of bits or with one, without noise or with it: each has programs of its own."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,8 @@ class Stage:
     """Of teacher and stimulus; that of the design if None."""
     chip: int = 0
     """Number of the chip, and seed of the noise."""
-    _locks: dict[tuple[bool, bool], Lock] = field(default_factory=lambda: {kind: Lock() for kind in KINDS})
+    _locks: dict[tuple[bool, bool], Lock] = field(default_factory=lambda: defaultdict(Lock))
+    _ended: Event = field(default_factory=Event)
 
     def __post_init__(self) -> None:
         self._bench(self.first)  # which refuses what the profile cannot be here
@@ -223,20 +223,12 @@ class Stage:
         """Compile what sliders may ask for: with and without noise, with and without a limit of bits."""
         for bits in (self.first.bits or 8, None):
             for noise in (self.first.noise or 1e-3, 0.0):
-                self.measure(Dials(bits, noise, 1.0))
+                if not self._ended.is_set():
+                    self.measure(Dials(bits, noise, 1.0))
 
-    @property
-    def busy(self) -> bool:
-        """Whether something is being measured, or would have to wait."""
-        return any(self._locks[kind].locked() for kind in KINDS)
-
-    def rest(self) -> None:
-        """Measure no more: waits for what is under way; who asks afterwards waits for ever.
-
-        A process that ends while a thread is inside a compiled program is aborted, with words of C++.
-        """
-        for kind in sorted(KINDS, key=lambda kind: self._locks[kind].locked()):  # free ones first, so that none begins
-            self._locks[kind].acquire()
+    def end(self) -> None:
+        """Warm up no more, from the next kind on."""
+        self._ended.set()
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
