@@ -43,6 +43,7 @@ test-peers: $(PEERS)/.ready
 # The site, in the folder `site`; pages that are written from the code are written anew, notebooks run. Warnings are errors.
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "site/index.html is the first page; its search needs a server: $(BIN)/python -m http.server -d site"
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

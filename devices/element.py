@@ -38,6 +38,8 @@ Values = SimpleNamespace
 SMALLEST, LARGEST = 1e-40, 1e40
 """Limits of a parameter's size in SI; no device comes near them, and products of such numbers stay finite."""
 NODE_NAME = re.compile(r"[A-Za-z0-9_.+\-/#:\[\]]{1,64}")
+MOST_KNOWN = 12
+"""Names in a message that has no better suggestion."""
 PART_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+\-/#:\[\]]{0,63}")
 
 
@@ -181,13 +183,15 @@ def parameter(
     return field(metadata=metadata) if default is None else field(default=default, metadata=metadata)
 
 
-def nearest(word: str, choices: Iterable[str]) -> str:
-    """A suggestion for a mistyped word, as the end of a message."""
+def nearest(word: str, choices: Iterable[str], *, listed: bool = False) -> str:
+    """A suggestion for a mistyped word, as the end of a message, which may have listed the choices before."""
     known = list(choices)
     close = difflib.get_close_matches(word, known, n=1)
     if close:
         return f"; did you mean `{close[0]}`?"
-    return f"; known are {', '.join(sorted(known)[:12])}" if known else ""
+    if listed or not known:
+        return ""
+    return f"; known are {', '.join(sorted(known)[:MOST_KNOWN])}{', …' * (len(known) > MOST_KNOWN)}"
 
 
 @dataclass(frozen=True, repr=False)

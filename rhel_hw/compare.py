@@ -66,7 +66,8 @@ def compare(
     for name in names:
         if name not in METHODS:
             raise ArgumentError(
-                f"Argument `methods` must name some of {', '.join(METHODS)}, but has {name!r}{nearest(name, METHODS)}"
+                f"Argument `methods` must name some of {', '.join(METHODS)}, but has {name!r}"
+                f"{nearest(name, METHODS, listed=True)}"
             )
     if not names:
         raise ArgumentError(f"Argument `methods` must name some of {', '.join(METHODS)}, but is empty")

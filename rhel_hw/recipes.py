@@ -107,7 +107,7 @@ def recipe(name: str) -> Recipe:
     known = {**SMALL, **{f"paper:{k}": v for k, v in PAPER.items()}}
     if name not in known:
         raise ArgumentError(
-            f"Argument `recipe` must be one of {', '.join(known)}, but is {name!r}{nearest(name, known)}"
+            f"Argument `recipe` must be one of {', '.join(known)}, but is {name!r}{nearest(name, known, listed=True)}"
         )
     return known[name]
 

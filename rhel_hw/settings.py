@@ -137,7 +137,7 @@ def _choice(section: str, key: str, name: Any) -> Any:
             [
                 error(
                     f"{section}.{key}",
-                    f"{name!r} is none of {', '.join(choices)}{nearest(str(name), choices)}",
+                    f"{name!r} is none of {', '.join(choices)}{nearest(str(name), choices, listed=True)}",
                     "choose one",
                 )
             ]

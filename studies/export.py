@@ -112,10 +112,9 @@ def bundle(
     """
     for name in formats:
         if name not in (*FORMATS, "all"):
-            close = nearest(name.lower(), FORMATS)
             raise ArgumentError(
-                f"Argument `--to` must name formats: all, {', '.join(FORMATS)}; but has {name!r}"
-                f"{close if 'did you mean' in close else ''}"
+                f"Argument `--to` must name formats: all, {', '.join(FORMATS)}, but has {name!r}"
+                f"{nearest(name.lower(), FORMATS, listed=True)}"
             )
     if series is not None and series not in SERIES:
         raise ArgumentError(f"Argument `--series` must be one of {', '.join(SERIES)}, but is {series!r}")

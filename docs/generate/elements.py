@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,9 +64,14 @@ def _parameters(parameters: Mapping[str, Mapping[str, Any]], knobs: set[str]) ->
     for name, p in parameters.items():
         label = f"**`{name}`**" if name in knobs else f"`{name}`"
         default = "–" if p["default"] is None else f"{p['default']:g}" if p["default"] != "inf" else "∞"
-        cells = (label, p["unit"] or "", p["meaning"], p["range"], default, p["typical"])
+        cells = (label, _unit(p["unit"] or ""), p["meaning"], p["range"], default, p["typical"])
         rows.append("| " + " | ".join(_plain(str(c)).replace("|", "\\|") for c in cells) + " |")
     return "\n".join(rows)
+
+
+def _unit(unit: str) -> str:
+    """A unit as people write it; files have `**3` for a power."""
+    return re.sub(r"\*\*(\d)", lambda power: "⁰¹²³⁴⁵⁶⁷⁸⁹"[int(power[1])], unit)
 
 
 def _plain(text: str) -> str:

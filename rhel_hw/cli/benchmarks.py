@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rhel_hw.cli import completion
 from rhel_hw.cli.common import JsonOption, choice, print_json, progress, size_text
 from rhel_hw.runtime import configure
 
@@ -40,7 +41,11 @@ class Measured:
 def benchmark(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="; ".join(f"{k}: {words}" for k, words in BENCHMARKS.items()) + "."),
+        typer.Argument(
+            metavar="[NAME]",
+            help="; ".join(f"{k}: {words}" for k, words in BENCHMARKS.items()) + ".",
+            autocompletion=completion.benchmarks,
+        ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians are reported.")] = 9,
     as_json: JsonOption = False,

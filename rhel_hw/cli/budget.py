@@ -71,8 +71,8 @@ def told(console: Console, found: Budget) -> None:
     for line in head:
         console.print(escape(line), width=width)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in found.columns:
-        table.add_column(column)
+    for i, column in enumerate(found.columns):
+        table.add_column(column, no_wrap=not i)  # names of settings are whole
     for row in found.rows():
         table.add_row(*map(escape, row))
     console.print()

@@ -99,7 +99,8 @@ def choice(option: str, name: str, choices: dict[str, Any]) -> Any:
 
     if name not in choices:
         raise ArgumentError(
-            f"Argument `{option}` must be one of {', '.join(choices)}, but is {name!r}{nearest(name, choices)}"
+            f"Argument `{option}` must be one of {', '.join(choices)}, but is {name!r}"
+            f"{nearest(name, choices, listed=True)}"
         )
     return choices[name]
 

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 DESIGN_FILES = (".toml", ".cir", ".sp")
+FORMATS = (
+    "all", "bom", "datasheet", "gds", "josim", "kicad", "mumax3", "sax", "schematic", "spice", "touchstone", "vectors",
+    "verilog-a", "wrspice",
+)  # fmt: skip
+"""What `export` writes; `studies.export` has the writers, which compute."""
 
 
 def designs(incomplete: str) -> list[str]:
@@ -55,6 +60,25 @@ def settings(incomplete: str) -> list[str]:
     from rhel_hw.profile import settings as known
 
     return _begun(incomplete, [f"{s.path}=" for s in known()])
+
+
+def studies(incomplete: str) -> list[str]:
+    """Results that can be reproduced."""
+    from rhel_hw.cli.studies import STUDIES
+
+    return _begun(incomplete, STUDIES)
+
+
+def benchmarks(incomplete: str) -> list[str]:
+    """Benchmarks."""
+    from rhel_hw.cli.benchmarks import BENCHMARKS
+
+    return _begun(incomplete, BENCHMARKS)
+
+
+def formats(incomplete: str) -> list[str]:
+    """Formats of a bundle."""
+    return _begun(incomplete, FORMATS)
 
 
 def _begun(incomplete: str, names: Iterable[str]) -> list[str]:

@@ -191,6 +191,8 @@ COLUMNS = ("trained by", "loss", "best read", "on ideal", "lower", "passes", "de
 
 
 def _facts(shown: _Shown) -> list[tuple[str, str]]:
+    from circuits.formats.wording import quantity_text
+
     design, gradient = shown.design, shown.gradient
     lines = [
         (
@@ -199,7 +201,7 @@ def _facts(shown: _Shown) -> list[tuple[str, str]]:
             f"{len(design.parameters.trainable_names)} trainable",
         ),
         ("modes", _band(design.frequencies_hz.tolist())),
-        ("run", f"{shown.forward.steps} steps of {design.step_s:.3g} s, driven by band-limited noise"),
+        ("run", f"{shown.forward.steps} steps of {quantity_text(design.step_s, 's')}, driven by band-limited noise"),
         ("echo", f"ideal, flipped and run back, it returns to its start within {shown.return_error:.1e}"),
     ]
     if shown.forward.validity:
@@ -246,7 +248,7 @@ def _report(shown: _Shown, pictures: dict[str, Any], path: Path) -> Path:
     lower = bench.losses[0] / shown.ideal_losses[ON_BENCH]
     numbers = Numbers(
         [
-            (_factor(lower), "lower loss after training on the bench"),
+            (_factor(lower), "lower loss of the ideal circuit, with what the bench learnt"),
             (f"{gradient.cosines[0] or 0:.4f}", "cosine of its first gradient to backpropagation"),
             (f"{bench.passes}", "passes of the device"),
             (f"{bench.device_seconds * 1e3:.3g} ms", "physical time of those"),
@@ -274,7 +276,11 @@ def _report(shown: _Shown, pictures: dict[str, Any], path: Path) -> Path:
             [
                 Rows(COLUMNS, _rows(shown), numeric=range(1, len(COLUMNS))),
                 Picture(pictures["losses"], "Loss on the bench, by exact gradients, and by the control."),
-                Picture(pictures["learning"], "What the targets should do, did before training, and do after it."),
+                Picture(
+                    pictures["learning"],
+                    "What the targets should do, did before training, and do after it; losses are those that the bench "
+                    "reads.",
+                ),
             ],
         ),
         Section(
@@ -283,7 +289,7 @@ def _report(shown: _Shown, pictures: dict[str, Any], path: Path) -> Path:
         ),
         Section("The echo", [Picture(pictures["echo"], "The ideal circuit, run forward, and back after the flip.")]),
     ]
-    lead = f"{name}, trained by echo learning on a bench that is no better than it is."
+    lead = f"{name}, trained by echo learning on an emulated bench, from what it reads."
     return write(path, "A circuit that learns by echo", lead, sections, f"rhel-hw {version('rhel-hw')}")
 
 
@@ -292,9 +298,10 @@ def _factor(value: float) -> str:
 
 
 def _band(frequencies: list[float]) -> str:
-    if len(frequencies) <= 8:
-        return ", ".join(f"{f:.4g}" for f in frequencies) + " Hz"
-    return f"{len(frequencies)} from {frequencies[0]:.4g} to {frequencies[-1]:.4g} Hz"
+    from circuits.formats.wording import quantity_text
+
+    told = [quantity_text(f, "Hz") for f in frequencies]
+    return ", ".join(told) if len(told) <= 8 else f"{len(told)} from {told[0]} to {told[-1]}"
 
 
 def gallery(as_json: JsonOption = False) -> None:

@@ -68,6 +68,7 @@ def simulate(
 ) -> None:
     """Run a design forward and audit its energy."""
     from circuits import Netlist
+    from circuits.formats.wording import quantity_text
     from rhel_hw.excitation import stimulus
     from rhel_hw.propagation import Keep
     from rhel_hw.simulation import refuse_too_large, simulate_design
@@ -105,7 +106,8 @@ def simulate(
         return
     console = Console(highlight=False)
     console.print(
-        f"[bold]{escape(compiled.netlist.name)}[/bold]: {run.steps} steps of {compiled.step_s:.4g} s, {method}"
+        f"[bold]{escape(compiled.netlist.name)}[/bold]: {run.steps} steps of {quantity_text(compiled.step_s, 's')}, "
+        f"{method}"
     )
     console.print(f"stimulus: {escape(moved.words)}")
     error = run.audit.relative_error
@@ -158,6 +160,8 @@ def _check_report(legality: Legality, design: Design | None) -> dict[str, Any]:
 
 
 def _print_check(legality: Legality, design: Design | None) -> None:
+    from circuits.formats.wording import quantity_text
+
     console = Console(highlight=False)
     if design is not None:
         f = design.frequencies_hz
@@ -165,7 +169,11 @@ def _print_check(legality: Legality, design: Design | None) -> None:
         console.print(
             f"  {design.hamiltonian.size} coordinates, {len(design.parameters.trainable_names)} trainable parameters"
         )
-        console.print(f"  modes from {f[0]:.4g} to {f[-1]:.4g} Hz; {design.steps} steps of {design.step_s:.4g} s")
+        what = "modes" if f[0] >= 0 else "detunings of modes"
+        console.print(
+            f"  {what} from {quantity_text(f[0], 'Hz')} to {quantity_text(f[-1], 'Hz')}; "
+            f"{design.steps} steps of {quantity_text(design.step_s, 's')}"
+        )
     else:
         console.print("[bold red]not legal[/bold red]")
     style = {"error": "red", "warning": "yellow", "note": "dim"}

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from rhel_hw.cli import completion
 from rhel_hw.cli.common import DesignArgument, JsonOption, print_json, progress
 from rhel_hw.runtime import configure
 
@@ -21,6 +22,7 @@ def export(
             "--to",
             help="spice, kicad, bom, schematic, verilog-a, vectors, josim, wrspice, sax, touchstone, gds, mumax3, "
             "datasheet or all; may be repeated. All that fit by default.",
+            autocompletion=completion.formats,
         ),
     ] = None,
     trained: Annotated[

@@ -122,7 +122,7 @@ def gradient(
                 "precision": precision,
                 "steps": compiled.steps,
                 "step_s": compiled.step_s,
-                "units": {e.name: f"1/({e.unit})" if e.unit else "1" for e in compiled.assembly.entries if e.trainable},
+                "units": {e.name: _per(e.unit) or "1" for e in compiled.assembly.entries if e.trainable},
                 "methods": {name: asdict(result) for name, result in results.items()},
                 "bench": None
                 if on_bench is None
@@ -176,9 +176,12 @@ def number_or_auto(text: str | None) -> float | str | None:
 
 
 def _print(design: Design, task: Teacher, results: dict[str, Compared]) -> None:
+    from circuits.formats.wording import quantity_text
+
     console = Console(highlight=False)
     first = next(iter(results.values()))
-    console.print(f"[bold]{escape(design.netlist.name)}[/bold]: {design.steps} steps of {design.step_s:.4g} s")
+    step = quantity_text(design.step_s, "s")
+    console.print(f"[bold]{escape(design.netlist.name)}[/bold]: {design.steps} steps of {step}")
     noise = "the design's own waveforms" if task.drive == "own" else f"band-limited noise, seed {task.seed}"
     moved = f"{task.batch} × {noise}" if design.netlist.drives else "its own motion"
     console.print(f"task: a teacher moved by ±{task.spread:.0%}, {task.loss} loss, {moved}")
@@ -204,12 +207,17 @@ def _print(design: Design, task: Teacher, results: dict[str, Compared]) -> None:
     for column in ("dL/d(parameter)", *shown):
         values.add_column(column, justify="right" if column in shown else "left", no_wrap=True)
     for e in entries[:MOST_PARAMETERS]:
-        name = f"{escape(e.name)} [dim]1/({escape(e.unit)})[/]" if e.unit else escape(e.name)
+        name = f"{escape(e.name)} [dim]{escape(_per(e.unit))}[/]" if e.unit else escape(e.name)
         values.add_row(name, *(f"{r.parameters[e.name] + 0.0:.5g}" for r in shown.values()))
     console.print()
     console.print(values)
     if len(entries) > MOST_PARAMETERS or len(results) > fits:
         console.print("… and more: see --json")
+
+
+def _per(unit: str) -> str:
+    """One over a unit."""
+    return f"1/{unit}" if unit.isalpha() else f"1/({unit})" if unit else ""
 
 
 def _number(value: float | None, form: str) -> str:

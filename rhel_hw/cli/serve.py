@@ -65,7 +65,7 @@ def serve(
         if as_json:
             print_json({"design": netlist.name, "address": address, "host": host, "port": port})
         else:
-            print(f"{netlist.name}\nlistening at {address}; control-C ends it")
+            print(f"{netlist.name}\nlistening at {address} until control-C")
         sys.stdout.flush()
 
     asyncio.run(_until_told(server.run(host, port, ready)))

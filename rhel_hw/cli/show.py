@@ -63,18 +63,23 @@ def show(
         print_json({"design": netlist.name, "file": str(out)}) if as_json else print(f"wrote {out}")
         return
     server = Server(render(netlist, legality, stage), stage, port)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: server.end())
     if as_json:
         print_json({"design": netlist.name, "address": server.address})
     else:
-        print(f"{netlist.name}\nshown at {server.address}; control-C ends it")
+        print(f"{netlist.name}\nshown at {server.address} until control-C")
     sys.stdout.flush()
-    if stage is not None:
-        Thread(target=_warm, args=(stage,), daemon=True).start()
+    warming = Thread(target=_warm, args=(stage,), daemon=True)
+    warming.start()
     if browser and sys.stderr.isatty():
         webbrowser.open(server.address)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: server.end())
     server.run()
+    if stage is not None:
+        stage.end()
+    if warming.is_alive():
+        print("rhel-hw: waiting for what is being compiled", file=sys.stderr)
+    warming.join()
 
 
 def _staged(
@@ -88,9 +93,10 @@ def _staged(
     return Stage(compiled, settings.profile(netlist, usual, changes), seed, chip)
 
 
-def _warm(stage: Stage) -> None:
+def _warm(stage: Stage | None) -> None:
     """Compile what sliders may ask for, while the page is looked at; what fails is told where it is asked for."""
     from devices import ArgumentError
 
     with contextlib.suppress(ArgumentError):
-        stage.warm()
+        if stage is not None:
+            stage.warm()

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rhel_hw.cli import completion
 from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress
 from rhel_hw.runtime import configure
 
@@ -49,7 +50,12 @@ class Asked(NamedTuple):
 
 def study(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="; ".join(f"{k}: {words}" for k, words in STUDIES.items()) + ".")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="; ".join(f"{k}: {words}" for k, words in STUDIES.items()) + ".",
+            autocompletion=completion.studies,
+        ),
     ],
     full: Annotated[bool, typer.Option("--full/--quick", help="Larger, longer, or within three minutes.")] = False,
     paper: Annotated[
@@ -129,8 +135,8 @@ def _case(name: str, asked: Asked, out: Path) -> tuple[dict[str, Any], list[Any]
     with progress("working on it", "steps") as report:
         closed = close(name, cases()[name], SIZES[asked.size], out, report)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in closed.budget.columns:
-        table.add_column(column)
+    for i, column in enumerate(closed.budget.columns):
+        table.add_column(column, no_wrap=not i)  # names of settings are whole
     for row in closed.budget.rows():
         table.add_row(*map(escape, row))
     lines = [

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -33,7 +33,8 @@ class Server:
     """
 
     def __init__(self, page: str, stage: Stage | None, port: int = 0) -> None:
-        handler = partial(_Handler, page.encode(), stage)
+        self._working = Lock()
+        handler = partial(_Handler, page.encode(), stage, self._working)
         try:
             self._server = ThreadingHTTPServer((HOST, port), handler)
         except OSError as problem:
@@ -48,9 +49,13 @@ class Server:
         return f"http://{HOST}:{self._server.server_address[1]}/"
 
     def run(self) -> None:
-        """Answer until told to end."""
+        """Answer until told to end, and what is being measured then; who asks afterwards waits for ever.
+
+        A process that ends while one of its threads has arrays of JAX in its hands is aborted, with words of C++.
+        """
         with self._server:
             self._server.serve_forever(poll_interval=0.1)
+        self._working.acquire()
 
     def end(self) -> None:
         """Answer no more: `run` returns. May be called from anywhere, signal handlers too."""
@@ -62,7 +67,7 @@ def asked(query: str, stage: Stage) -> tuple[Dials, str]:
     given = dict(parse_qsl(query, keep_blank_values=True))
     for key in given:
         if key not in KEYS:
-            raise ArgumentError(f"Argument `{key}` must be one of {', '.join(KEYS)}{nearest(key, KEYS)}")
+            raise ArgumentError(f"Argument `{key}` must be one of {', '.join(KEYS)}{nearest(key, KEYS, listed=True)}")
     for key in KEYS:
         if key not in given:
             raise ArgumentError(f"Argument `{key}` must be given, but is not")
@@ -91,8 +96,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 60.0
 
-    def __init__(self, page: bytes, stage: Stage | None, *args: Any) -> None:
-        self._page, self._stage = page, stage
+    def __init__(self, page: bytes, stage: Stage | None, working: Lock, *args: Any) -> None:
+        self._page, self._stage, self._working = page, stage, working
         super().__init__(*args)
 
     def do_GET(self) -> None:
@@ -112,7 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _measure(self, query: str, stage: Stage) -> None:
         try:
             dials, node = asked(query, stage)
-            found = document(stage, stage.measure(dials), [node])
+            with self._working:
+                found = document(stage, stage.measure(dials), [node])
         except ArgumentError as problem:
             self._send(HTTPStatus.BAD_REQUEST, {"error": str(problem)})
             return

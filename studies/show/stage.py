@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
-from threading import Lock
+from threading import Event, Lock
 from time import perf_counter
 from typing import Any
 
@@ -122,6 +122,7 @@ class Stage:
     chip: int = 0
     """Number of the chip, and seed of the noise."""
     _locks: dict[tuple[bool, bool], Lock] = field(default_factory=lambda: defaultdict(Lock))
+    _ended: Event = field(default_factory=Event)
 
     def __post_init__(self) -> None:
         self._bench(self.first)  # which refuses what the profile cannot be here
@@ -222,7 +223,12 @@ class Stage:
         """Compile what sliders may ask for: with and without noise, with and without a limit of bits."""
         for bits in (self.first.bits or 8, None):
             for noise in (self.first.noise or 1e-3, 0.0):
-                self.measure(Dials(bits, noise, 1.0))
+                if not self._ended.is_set():
+                    self.measure(Dials(bits, noise, 1.0))
+
+    def end(self) -> None:
+        """Warm up no more, from the next kind on."""
+        self._ended.set()
 
     # Reading ---------------------------------------------------------------------------------------------------------
 

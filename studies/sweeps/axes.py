@@ -184,7 +184,7 @@ class Sweep:
             if value not in allowed:
                 raise ArgumentError(
                     f"Argument `{name}` must be one of {', '.join(allowed)}, but is {value!r}"
-                    f"{nearest(str(value), allowed)}"
+                    f"{nearest(str(value), allowed, listed=True)}"
                 )
         for name, least in (("repeats", 1), ("moves", 0), ("sampling", 0)):
             value = getattr(self, name)

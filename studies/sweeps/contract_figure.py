@@ -82,7 +82,7 @@ def _panel(panel: Axes, budget: Budget, single: Along, scale: Scale) -> None:
     panel.axhline(scale.drawn(budget.requirements[0].value), color="0.2", lw=0.9, ls=":", label="required")
     if single.good is not None:
         panel.axvline(single.value(single.good), color=COLOURS[1], lw=1.4, label="limit alone")
-    title = f"{short(axis.path)}: {_said(single.good, single)} alone"
+    title = f"{short(axis.path)}\n{_said(single.good, single)} alone"
     if budget.joint is not None and axis.ordered:
         value = budget.joint.contract.point[axis.path]
         panel.axvline(value, color=COLOURS[2], lw=1.6, ls="--", label="limit jointly")

@@ -20,6 +20,8 @@ FLOOR = 1e-16
 """Smallest distance of a cosine from one that is drawn."""
 UNEVEN = 4
 """How many times larger than another a cell of a map may be."""
+LOGARITHMS = (-708.0, 709.0)
+"""Of normal numbers in float64, least and largest."""
 MOST_LINES = 10
 _MOST_TICKS = 8
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -111,11 +113,13 @@ def places(axis: Axis) -> Numbers:
 
 
 def in_cells(axis: Axis) -> Axis:
-    """The axis as cells of a map are laid out by: side by side, if their sizes would differ too much."""
-    if axis.scale == "index" or len(axis.values) < 3:
+    """The axis as cells of a map are laid out by: side by side, if their sizes would differ too much or overflow."""
+    if axis.scale == "index" or len(axis.values) < 2:
         return axis
-    gaps = np.diff(np.log(places(axis)) if axis.scale == "log" else places(axis))
-    return replace(axis, scale="index") if np.max(gaps) > UNEVEN * np.min(gaps) else axis
+    at = np.log(places(axis)) if axis.scale == "log" else places(axis)
+    gaps = np.diff(at)
+    beyond = axis.scale == "log" and (at[0] - gaps[0] / 2 < LOGARITHMS[0] or at[-1] + gaps[-1] / 2 > LOGARITHMS[1])
+    return replace(axis, scale="index") if beyond or np.max(gaps) > UNEVEN * np.min(gaps) else axis
 
 
 def edges(axis: Axis) -> Numbers:

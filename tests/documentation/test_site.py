@@ -36,6 +36,7 @@ def test_every_element_has_its_entry():
         assert all(f"\n### {name} {kind}\n" in page for name in parts)
     for cls in ELEMENTS.values():
         assert all(f"`{parameter}`" in page for parameter in cls.parameters)
+    assert "| J/m³ |" in page
 
 
 def test_every_setting_is_told():

@@ -142,6 +142,14 @@ def test_check_tells_about_the_toy(call):
     text = call("check", "toy")
     assert text.startswith("legal: six coupled oscillators\n")
     assert "6 coordinates, 27 trainable parameters" in text
+    assert "modes from 146.4 mHz to 299.7 mHz; 1000 steps of 106.2 ms" in text
+    assert "detunings of modes from −3.699 GHz to 2.846 GHz" in call("check", "ring-lattice")
+
+
+def test_names_are_told_once_and_not_cut_in_secret(call):
+    told = call("study", "lc", code=2)
+    assert told.count("nitride-lattice") == 1
+    assert call("elements", "xyz", code=2).rstrip().endswith(", …")
 
 
 def test_check_gives_machines_the_same(call):

@@ -15,6 +15,7 @@ import typer.main
 from rhel_hw.cli import app, completion
 from rhel_hw.cli.common import progress
 from rhel_hw.cli.examples import EXAMPLES
+from studies import export
 
 COMMAND = typer.main.get_command(app)
 RUN = [sys.executable, "-m", "rhel_hw.cli"]
@@ -197,3 +198,7 @@ def test_names_that_are_completed(tmp_path, monkeypatch):
     assert completion.elements("joseph") == ["josephson"]
     assert completion.gallery("kerr") == ["kerr-chain"]
     assert "yig-disc" in completion.presets("yig")
+    assert completion.studies("lc") == ["lc-ring"]
+    assert completion.benchmarks("gra") == ["gradient", "graph"]
+    assert completion.formats("s") == ["sax", "schematic", "spice"]
+    assert sorted((*export.FORMATS, "all")) == list(completion.FORMATS)

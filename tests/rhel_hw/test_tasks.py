@@ -222,7 +222,7 @@ def test_gradient_speaks_to_machines(call):
     assert rhel["cosine_to_bptt"] == pytest.approx(1, abs=1e-6)
     assert rhel["passes"] > 3
     assert rhel["gamma"] != 1
-    assert document["units"]["m1.mass"] == "1/(kg)"
+    assert document["units"]["m1.mass"] == "1/kg"
 
 
 def test_gradient_speaks_to_people(call):

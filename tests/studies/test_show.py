@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from functools import cache
@@ -338,3 +339,16 @@ def test_the_command_serves_until_it_is_told_to_end(tmp_path):
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
         assert process.stderr.read() == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wait_s", [0.0, 1.5])  # programs are compiled in the background, one after the other
+def test_control_c_waits_for_what_is_being_measured(wait_s, tmp_path):
+    command = [sys.executable, "-m", "rhel_hw.cli", "show", "lc-toy", "--no-browser"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        told = [process.stdout.readline() for _ in range(2)]
+        time.sleep(wait_s)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert process.stderr.read() in ("", "rhel-hw: waiting for what is being compiled\n")
+    assert told[1].split()[2].endswith("/")  # an address that can be copied

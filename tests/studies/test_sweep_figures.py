@@ -447,6 +447,15 @@ def test_cells_of_uneven_axes_are_equally_large():
     assert gain.texts == ["0.7", "0.997", "1.003", "1.3"]  # 1 would be told of what is not 1
 
 
+@pytest.mark.parametrize("ends", [(1e-300, 1e300), (1e-300, 1e-150), (1.0, 1e250)])
+def test_cells_beyond_what_numbers_reach_stand_side_by_side(ends):
+    values = xr.DataArray([0.5, 0.9], dims="learning.gamma", attrs={"units": "1"})
+    points = read(xr.Dataset({"cosine": values}, {"learning.gamma": ("learning.gamma", list(ends))}))
+    axis = in_cells(points.axes["learning.gamma"])
+    assert np.all(np.isfinite(edges(axis)))
+    assert np.all(np.diff(edges(axis)) > 0)
+
+
 @pytest.mark.parametrize(
     ("distance", "text"),
     [
