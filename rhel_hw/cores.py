@@ -19,8 +19,8 @@ CORES = "RHEL_HW_CORES"
 """Environment variable: how many cores a run may use; usually all that the process has."""
 LEAST_LANES = 64
 """Of a share: fewer take as long as twice as many."""
-LEAST_WORK = 1_000_000
-"""Coordinates × lanes × steps of a run: a shorter one is over before threads have begun."""
+LEAST_WORK = 8_000_000
+"""Coordinates × lanes × steps of a run: a shorter one takes no longer on one core."""
 MOST_NUMBERS = 8192
 """Coordinates × lanes of a share: with more, what a step goes through does not stay in the nearest cache."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -24,6 +24,8 @@ Array = Any
 State = tuple[Array, Array]
 
 INPUTS, STEP = "inputs", "step"
+PASSES = 5
+"""Free passes that a gradient takes the time of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,26 +92,41 @@ class Problem:
         """Names of the parameters that are differentiated by."""
         return tuple(k for k in self.theta if k in (self.wrt or ()))
 
+    def at(self, theta: Mapping[str, Array]) -> Problem:
+        """The same with other parameters, which alone are checked again."""
+        values = {k: jnp.asarray(v) for k, v in theta.items()}
+        if any(v.dtype != self.inputs.dtype for v in values.values()):
+            return replace(self, theta=values)
+        moved, _, _ = conform(self.hamiltonian, values, self.inputs[:1], 1, self.state)
+        return self._with(theta=moved)
+
     def shares(self) -> list[Problem]:
         """The same for a share of the lanes each, as many as are computed side by side."""
-        steps, _, batch = self.inputs.shape
-        lanes = shares(self.state[0].shape[0], batch, steps)
-        losses = [self.loss.part(part) for part in lanes]
-        if len(lanes) == 1 or None in losses:
-            return [self]
-        return [self._of(*pair) for pair in zip(lanes, losses, strict=True)]
+        return [
+            self._with(theta={k: v[:, lanes] if v.ndim == 2 else v for k, v in self.theta.items()}, **rest)
+            for lanes, rest in self._cuts
+        ] or [self]
 
-    def _of(self, lanes: slice, loss: Loss | None) -> Problem:
-        """What was checked as a whole is not checked again."""
-        part = copy(self)
-        for key, value in (
-            ("theta", {k: v[:, lanes] if v.ndim == 2 else v for k, v in self.theta.items()}),
-            ("inputs", self.inputs[..., lanes]),
-            ("state", tuple(x[:, lanes] for x in self.state)),
-            ("loss", loss),
-        ):
-            object.__setattr__(part, key, value)
-        return part
+    @cached_property
+    def _cuts(self) -> list[tuple[slice, dict[str, Any]]]:
+        """Lanes of every share, and what it has of all but the parameters; none if there is but one share."""
+        steps, _, batch = self.inputs.shape
+        parts = shares(self.state[0].shape[0], batch, PASSES * steps)
+        losses = [self.loss.part(lanes) for lanes in parts]
+        if len(parts) == 1 or None in losses:
+            return []
+        return [
+            (lanes, {"inputs": self.inputs[..., lanes], "state": tuple(x[:, lanes] for x in self.state), "loss": loss})
+            for lanes, loss in zip(parts, losses, strict=True)
+        ]
+
+    def _with(self, **changes: Any) -> Problem:
+        """The same but for these, which were checked before."""
+        other = copy(self)
+        if changes.keys() - {"theta"}:
+            other.__dict__.pop("_cuts", None)
+        other.__dict__.update(changes)
+        return other
 
 
 class Program(NamedTuple):
@@ -151,7 +168,7 @@ class OnProblem:
 
     def __call__(self, theta: Mapping[str, Array]) -> Found:
         """Loss and gradient at these parameters."""
-        problem, pilots = replace(self.problem, theta=theta), 0
+        problem, pilots = self.problem.at(theta), 0
         if "estimator" not in self.found:
             tune = getattr(self.estimator, "tuned", None)
             self.found["estimator"], pilots = (self.estimator, 0) if tune is None else tune(problem)

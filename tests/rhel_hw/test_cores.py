@@ -1,11 +1,14 @@
 """Lanes on several cores give what they give on one."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from circuits.generators import ladder
+from devices import ArgumentError
 from rhel_hw import BPTT, RHEL, FinalMSE, Keep, Problem, Teacher, TrajectoryMSE, simulate, targets_of
 from rhel_hw import cores as module
 from rhel_hw.cores import CORES, cores, shares, side_by_side
@@ -77,3 +80,20 @@ def test_a_gradient_is_the_same(method, kind, two_cores, monkeypatch):
     assert float(found.loss) == pytest.approx(float(alone.loss), rel=1e-12)
     for ours, expected in zip(jax.tree.leaves(found.parts), jax.tree.leaves(alone.parts), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-8 * float(jnp.max(jnp.abs(expected)) + 1e-12))
+
+
+def test_other_parameters_share_what_was_cut_before(two_cores):
+    problem = Teacher(batch=6).problem(ladder(3).compile(steps=20))
+    before = problem.shares()
+    theta = {k: 1.1 * v for k, v in problem.theta.items()}
+    moved = problem.at(theta)
+    assert [new.inputs is old.inputs for new, old in zip(moved.shares(), before, strict=True)] == [True, True]
+    found, expected = (BPTT().gradient(p) for p in (moved, replace(problem, theta=theta)))
+    jax.tree.map(np.testing.assert_array_equal, found.parts, expected.parts)
+    assert float(found.loss) != float(BPTT().gradient(problem).loss)
+    single = problem.at({k: jnp.asarray(v, np.float32) for k, v in theta.items()})
+    assert {part.inputs.dtype for part in (single, *single.shares())} == {np.dtype(np.float32)}
+    with pytest.raises(ArgumentError, match="must be finite"):
+        problem.at({k: np.nan * v for k, v in theta.items()})
+    with pytest.raises(ArgumentError, match="must have the keys"):
+        problem.at({})
