@@ -31,8 +31,12 @@ def _model() -> str:
     return next(found, platform.processor() or "unknown")
 
 
-def interleaved(functions: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median seconds of each function, all run once per round after a first call that compiles."""
+def interleaved(functions: Mapping[str, Callable[[], Any]], rounds: int, *, settled: bool = False) -> dict[str, float]:
+    """Median seconds of each function, all timed once per round after a first call that compiles.
+
+    Those that are called over and over in use are timed when they are `settled`: at the second of two calls, so that
+    none pays for the memory and caches that another left behind.
+    """
     import jax
 
     times: dict[str, list[float]] = {name: [] for name in functions}
@@ -40,6 +44,8 @@ def interleaved(functions: Mapping[str, Callable[[], Any]], rounds: int) -> dict
         jax.block_until_ready(function())  # type: ignore[no-untyped-call]
     for _ in range(rounds):
         for name, function in functions.items():
+            if settled:
+                jax.block_until_ready(function())  # type: ignore[no-untyped-call]
             start = time.perf_counter()
             jax.block_until_ready(function())  # type: ignore[no-untyped-call]
             times[name].append(time.perf_counter() - start)

@@ -154,7 +154,7 @@ def _row(
     name: str, sizes: tuple[int, int, int], loss: str, calls: Mapping[str, Callable[[], Any]],
     programs: Mapping[str, Program], input_bytes: int, rounds: int,
 ) -> Row:  # fmt: skip
-    seconds = interleaved(calls, rounds)
+    seconds = interleaved(calls, rounds, settled=True)
     return Row(
         name,
         *sizes,
