@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from devices import ArgumentError, refuse_unless_positive
 from rhel_hw.operations import Centred, Hold, Protocol, Stencil
 
@@ -33,6 +35,16 @@ class Choices:
         if self.gamma != "auto":
             refuse_unless_positive(gamma=self.gamma)
         refuse_unless_one_of(self, stencil=Stencil, protocol=Protocol)
+
+    def held(self, strength: float, dtype: Any) -> float:
+        """γ·ε, refused where a format cannot hold it or its squares."""
+        limits, largest = np.finfo(dtype), max(map(abs, self.stencil.points))
+        if not float(limits.tiny) ** 0.5 < strength < float(limits.max) ** 0.5 / (1e3 * largest):
+            raise ArgumentError(
+                f"Arguments `epsilon` and `gamma` must have a product whose square {np.dtype(dtype).name} can hold, "
+                f"but it is {strength:g}"
+            )
+        return strength
 
 
 def refuse_unless_one_of(choices: Any, **kinds: type[Any]) -> None:

@@ -75,6 +75,8 @@ class EchoLearner(Choices):
             raise ArgumentError(f"Argument `decay` must be a rate of at least 0 1/s, but is {rate!r}")
         if isinstance(self.shots, bool) or not isinstance(self.shots, int) or self.shots < 1:
             raise ArgumentError(f"Argument `shots` must be a whole number of at least 1, but is {self.shots!r}")
+        if self.gamma != "auto":
+            self.held(self.epsilon * self.gamma, float)
 
     def gradient(
         self,

@@ -61,7 +61,8 @@ class RHEL(Choices):
     def program(self, problem: Problem) -> Program:
         """The compiled part of it; an automatic γ counts as 1."""
         gamma = 1.0 if self.gamma == "auto" else self.gamma
-        strength = _in_precision(self.epsilon * gamma, max(map(abs, self.stencil.points)), problem.inputs.dtype)
+        dtype = problem.inputs.dtype
+        strength = jnp.asarray(self.held(self.epsilon * gamma, dtype), dtype)
         choices = (self.stencil, self.operation, self.nudging, self.protocol, wanted(problem), problem.keys)
         given = (*problem.run, strength)
         return Program(_by_echoes, (problem.hamiltonian, problem.integrator, problem.loss, *choices, *given))
@@ -130,17 +131,6 @@ def _refuse_unresolved(problem: Problem, loss: Array, parts: Parts, strength: fl
         )
 
 
-def _in_precision(strength: float, largest: float, dtype: Any) -> Array:
-    """γ·ε as a number of the precision that the run has, or an error: squares of it are to be held too."""
-    limits = np.finfo(dtype)
-    if not float(limits.tiny) ** 0.5 < strength < float(limits.max) ** 0.5 / (1e3 * largest):
-        raise ArgumentError(
-            f"Arguments `epsilon` and `gamma` must have a product whose square {np.dtype(dtype).name} can hold, but it "
-            f"is {strength:g}"
-        )
-    return jnp.asarray(strength, dtype)
-
-
 @partial(jax.jit, static_argnums=(0, 1, 3, 4, 5, 6, 7, 8))
 def _by_echoes(
     energy: Energy, integrator: Integrator, loss: Loss, stencil: Stencil, operation: Operation, nudging: Nudging,
@@ -168,5 +158,5 @@ def _pilot(
     free = free_pass(energy, integrator, loss, theta, inputs, start, step)
     nudges = nudging.nudges(loss, operation, free.errors, free.last, len(inputs))
     seen = excursion(energy, integrator, operation, theta, inputs, free.final, nudges, step, strength)
-    error = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves((free.errors, free.last))]))
+    error = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in jax.tree.leaves((free.errors, free.last))]))
     return seen.spread, seen.displacement, error

@@ -202,7 +202,7 @@ class Handed:
         There it is the slope of the flux, which is right to second order in the step.
         """
         momenta, plates, step = self.run.momenta_si(), Plates.of(self.netlist), self.design.step_s
-        found = {n: np.gradient(flux, step) for n, flux in self.run.positions_si().items()}
+        found = {n: np.gradient(x, step) if len(x) > 1 else x / step for n, x in self.run.positions_si().items()}
         if not self.netlist.held:
             charges = np.stack([momenta.get(n, np.zeros(self.design.steps)) for n in plates.nodes])
             charged = zip(plates.nodes, plates.voltages(charges), np.diag(plates.matrix), strict=True)

@@ -52,7 +52,7 @@ def reversal(design: Design, forward: Trajectory, backward: Trajectory) -> Figur
     gap = np.max(np.abs(np.array([there[n][:-1] - back[n][-2::-1] for n in there])), axis=0) / span
     axes[2].semilogy(time[:-1], np.maximum(gap, 1e-17), color=COLOURS[1], lw=1.2)
     axes[2].set_ylabel("echo − run\n(relative)")
-    axes[2].set_ylim(1e-17, max(1e-10, 2 * float(gap.max())))
+    axes[2].set_ylim(1e-17, max(1e-10, 2 * float(np.max(gap, initial=0.0))))
     axes[2].set_xlabel(f"time ({unit})")
     figure.suptitle(f"{design.netlist.name}: run forward, flip the momenta, come back", fontsize=11)
     return figure

@@ -101,7 +101,7 @@ def measure(case: Case, size: Size, trajectory: bool, rounds: int) -> Row:
         apart = float(np.max(np.abs(own - by_hand)) / np.max(np.abs(by_hand)))
         functions["C"] = lambda: case.by_hand(kernel, size.steps, trajectory)
     scale = 1e9 / (size.steps * size.coordinates * size.lanes)
-    found = {name: scale * seconds for name, seconds in interleaved(functions, rounds).items()}
+    found = {name: scale * seconds for name, seconds in interleaved(functions, rounds, settled=True).items()}
     c_ns = found.get("C")
     return Row(
         case.energy, size.coordinates, size.lanes, size.steps, trajectory, found["own"], c_ns,

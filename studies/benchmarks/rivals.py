@@ -177,7 +177,9 @@ def measure(rival: str, task: Task, wanted: float, rounds: int) -> list[Row]:
     others = {"SciPy": scipy_methods, "ngspice": ngspice_methods, "diffrax": diffrax_methods}[rival]
     kinds = [[m for m in own_methods(task) if bool(m.power) is steps] for steps in (False, True)]
     settled = {m: m.settled(task, wanted) for m in (*kinds[0], *kinds[1], *others(task))}
-    seconds = interleaved({m.name: partial(m.solve, setting) for m, (setting, _) in settled.items()}, rounds)
+    seconds = interleaved(
+        {m.name: partial(m.solve, setting) for m, (setting, _) in settled.items()}, rounds, settled=True
+    )
     other = min((m for m in settled if m not in (*kinds[0], *kinds[1])), key=lambda m: seconds[m.name])
     bests = [min(own, key=lambda m: seconds[m.name]) for own in kinds]
     return [
@@ -224,7 +226,7 @@ def driven(rounds: int, *, steps: int = STEPS, lanes: int = LANES) -> Row:
     apart = max(
         float(jnp.max(jnp.abs(a - b)) / jnp.max(jnp.abs(b))) for a, b in zip(own(), rival(inputs, start), strict=True)
     )
-    seconds = interleaved({"own": own, "rival": lambda: rival(inputs, start)}, rounds)
+    seconds = interleaved({"own": own, "rival": lambda: rival(inputs, start)}, rounds, settled=True)
     return Row(
         "diffrax", f"toy, {lanes} lanes, driven", None, "Leapfrog", steps, apart, seconds["own"], "SemiImplicitEuler",
         apart, seconds["rival"], seconds["rival"] / seconds["own"],

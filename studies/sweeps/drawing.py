@@ -20,8 +20,6 @@ FLOOR = 1e-16
 """Smallest distance of a cosine from one that is drawn."""
 UNEVEN = 4
 """How many times larger than another a cell of a map may be."""
-LOGARITHMS = (-708.0, 709.0)
-"""Of normal numbers in float64, least and largest."""
 MOST_LINES = 10
 _MOST_TICKS = 8
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -118,8 +116,7 @@ def in_cells(axis: Axis) -> Axis:
         return axis
     at = np.log(places(axis)) if axis.scale == "log" else places(axis)
     gaps = np.diff(at)
-    beyond = axis.scale == "log" and (at[0] - gaps[0] / 2 < LOGARITHMS[0] or at[-1] + gaps[-1] / 2 > LOGARITHMS[1])
-    return replace(axis, scale="index") if beyond or np.max(gaps) > UNEVEN * np.min(gaps) else axis
+    return replace(axis, scale="index") if np.max(gaps) > UNEVEN * np.min(gaps) else axis
 
 
 def edges(axis: Axis) -> Numbers:

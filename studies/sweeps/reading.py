@@ -30,6 +30,9 @@ LOWER = ("error", "loss", "energy", "seconds", "passes", "saturated")
 COSTS = ("energy", "device_seconds", "adc_energy", "dac_energy", "dissipated_energy", "passes")
 """Outcomes that quality is paid with."""
 
+LOGARITHMS = (-708.0, 709.0)
+"""Of normal numbers in float64, least and largest."""
+
 _FIRST = ("cosine", "error", "norm_ratio", "snr", "accuracy", "loss", "final_loss", "improvement", *COSTS)
 """Outcomes in the order in which they are told; others follow."""
 _POINT, _EXTRAS = "point", ("parameter", "kind")
@@ -440,11 +443,14 @@ def _scale(values: NDArray[Any]) -> str:
         return "linear"
 
     def unevenness(x: Numbers) -> float:
-        return float(np.std(np.diff(x)) / np.mean(np.diff(x)))
+        gaps = np.diff(x)
+        return float(np.std(gaps / np.max(gaps)) / np.mean(gaps / np.max(gaps)))  # large ones have no square
 
-    plain, logarithmic = unevenness(values.astype(np.float64)), unevenness(np.log(positive))
-    if len(values) == 2 or logarithmic < plain:
-        return "log" if len(positive) == len(values) else "index"
+    at = np.log(positive)
+    if len(values) == 2 or unevenness(at) < unevenness(values.astype(np.float64)):
+        room = max(at[1] - at[0], at[-1] - at[-2], (at[-1] - at[0]) / 8) / 2  # of cells and margins
+        held = LOGARITHMS[0] < at[0] - room and at[-1] + room < LOGARITHMS[1]
+        return "log" if held and len(positive) == len(values) else "index"
     return "linear"
 
 

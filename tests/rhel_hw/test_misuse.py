@@ -198,3 +198,103 @@ def test_processes_do_as_well(typed, place):
     assert done.returncode == 2
     assert done.stderr
     assert b"Traceback" not in done.stdout + done.stderr
+
+
+# What is right, and computed, but far from anything sensible ---------------------------------------------------------
+
+SIZES = ("0", "1e-300", "1e-12", "0.1", "1", "10", "1e6", "1e300")
+EXTREMES = {  # options of commands that compute, any of which may be given
+    "simulate": [
+        ("--steps", ("1", "2", "7")),
+        ("--step", ("1e-30 s", "1 fs", "1 ns", "1 us", "1e30 s")),
+        ("--integrator", ("leapfrog", "yoshida6", "exact")),
+        ("--precision", ("float32", "float64")),
+        ("--seed", ("0", "4294967296")),
+    ],
+    "gradient": [
+        ("--steps", ("1", "2", "7")),
+        ("--gamma", (*SIZES[1:], "auto")),
+        ("--epsilon", SIZES[1:]),
+        ("--precision", ("float32", "float64")),
+        ("--stencil", ("one-sided", "richardson")),
+        ("--profile", ("ideal", "bench-8bit")),
+        ("--chips", ("1", "2")),
+    ],
+    "train": [("--steps", ("1", "2")), ("--rate", SIZES[1:]), ("--gamma", SIZES[1:]), ("--epsilon", SIZES[1:])],
+    "sweep": [
+        ("--axis", ("learning.gamma=1e-300,1,1e300", "profile.readout.noise=0,1e-300,1e300", "seed=0,1")),
+        ("--axis", ("profile.readout.bits=1,2,64", "task.spread=0,1e-9,5", "chip=0,1")),
+    ],
+    "export": [("--to", ("spice", "bom", "schematic", "kicad")), ("--series", ("E3", "E96", "none"))],
+    "check": [],
+}
+KNOBS = (
+    "readout.bits=1", "drive.bits=1", "nudge.bits=2", *(f"readout.noise={x}" for x in SIZES),
+    *(f"readout.full_scale={x}" for x in SIZES[1:]), *(f"echo.gain={x}" for x in SIZES[1:]), "echo.angle=3.1",
+    *(f"dynamics.quality={x}" for x in SIZES[1:]), "dynamics.temperature=1e9", "dynamics.precision=Q2.3",
+    "fabrication.mismatch=3", "readout.gain=0", "drive.gain=1e300",
+)  # fmt: skip
+
+
+def extreme_design(rng):
+    """Two tanks, with values from too small to too large."""
+
+    def value(unit):
+        return f"{10.0 ** rng.choice([-30, -12, -9, -6, 0, 3]):g} {unit}"
+
+    usual = rng.random() < 0.6
+    capacitance, inductance = ("1 nF", "25 uH") if usual else (value("F"), value("H"))
+    coupling = value("H") if rng.random() < 0.5 else "100 uH"
+    steps = rng.choice([1, 2, 5, 9])
+    return f"""[elements]
+T1 = {{ type = "tank", nodes = ["a", "gnd"], capacitance = "{capacitance}", inductance = "{inductance}" }}
+T2 = {{ type = "tank", nodes = ["b", "gnd"], capacitance = "1 nF", inductance = "25 uH" }}
+L12 = {{ type = "inductor", nodes = ["a", "b"], inductance = "{coupling}", trainable = true }}
+[drives]
+u0 = {{ type = "current", node = "a" }}
+[targets]
+y0 = {{ node = "b" }}
+[time]
+steps = {steps}
+"""
+
+
+def extreme_line(rng, number):
+    name = rng.choice(list(EXTREMES))
+    chosen = rng.sample(EXTREMES[name], rng.randint(min(1, len(EXTREMES[name])), len(EXTREMES[name])))
+    typed = [name, "extreme.toml", *(word for option, values in chosen for word in (option, rng.choice(values)))]
+    if name in ("train", "sweep") or "--profile" in typed:
+        typed += ["--set", rng.choice(KNOBS)] if rng.random() < 0.7 else []
+    if name in ("sweep", "export"):
+        typed += ["--out", f"out{number}"]
+    return typed
+
+
+def extremes(seed, count, place, capsys, monkeypatch):
+    rng, codes = random.Random(seed), []
+    for number in range(count):
+        design = extreme_design(rng)
+        (place / "extreme.toml").write_text(design)
+        typed = extreme_line(rng, number)
+        try:
+            code, printed, complaint, _ = tried(typed, capsys, monkeypatch)
+        except BaseException as problem:
+            raise AssertionError(f"rhel-hw {' '.join(typed)}: {problem!r}\n{design}") from problem
+        told = f"rhel-hw {' '.join(typed)}: {code}\n{complaint}\n{design}"
+        assert code in (0, 2), told
+        assert "Traceback" not in printed + complaint, told
+        assert code == 0 or complaint.strip() or "not legal" in printed, told
+        codes.append(code)
+    return codes
+
+
+def test_extreme_numbers_end_without_a_traceback(place, capsys, monkeypatch):
+    codes = extremes(0, 12, place, capsys, monkeypatch)
+    assert 0 in codes
+    assert 2 in codes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_more_extreme_numbers_do_too(seed, place, capsys, monkeypatch):
+    extremes(seed, 60, place, capsys, monkeypatch)
