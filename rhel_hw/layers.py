@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import custom_vjp_primal_tree_values
 
 from rhel_hw import parallel
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
@@ -98,16 +97,15 @@ def echoed(
     return positions(energy, how.integrator, theta, inputs, step)[0]
 
 
-def _forward(energy: Energy, how: Echoes, *given: Any) -> Any:
-    """Positions, and what echoes need. Inputs and step are kept once more if they are differentiated by."""
-    theta, inputs, step, strength, watch = custom_vjp_primal_tree_values(given)  # type: ignore[no-untyped-call]
+def _forward(
+    energy: Energy, how: Echoes, theta: Theta, inputs: Array, step: Array, strength: Array, watch: Array
+) -> Any:
     found, final = positions(energy, how.integrator, theta, inputs, step)
-    moved = [x.value if x.perturbed else None for x in given[1:3]]
-    return found, (theta, inputs, step, strength, watch, final, found if how.watched else None, moved)
+    return found, (theta, inputs, step, strength, watch, final, found if how.watched else None)
 
 
 def _backward(energy: Energy, how: Echoes, kept: Any, slopes: Array) -> Any:
-    theta, inputs, step, strength, watch, final, path, moved = kept
+    theta, inputs, step, strength, watch, final, path = kept
     steps, batch = inputs.shape[0], inputs.shape[-1]
 
     def displacement(i: Array | int) -> Any:
@@ -118,13 +116,12 @@ def _backward(energy: Energy, how: Echoes, kept: Any, slopes: Array) -> Any:
     if parallel.pays_echo(energy, how.integrator, steps, batch):
         sums = parallel.echo(how.operation, how.stencil, theta, inputs, final, slopes, step, strength)
     else:
-        wanted = Wanted(energy.moved_by(keys), *(x is not None for x in moved))
+        wanted = Wanted(energy.moved_by(keys), inputs=True, step=True)
         run = (theta, inputs, final, nudges, step, strength)
         sums = echo(energy, how.integrator, how.operation, how.stencil, *run, wanted)
     sums = jax.tree.map(lambda x: x / strength, sums)
     found = assembled(energy, how.operation, keys, theta, step, sums)
-    by_theta, *by_moved = jax.tree.map(lambda x: batch * x, (found.theta, found.inputs, found.step))
-    by_inputs, by_step = (None if x is None else by for x, by in zip(moved, by_moved, strict=True))
+    by_theta, by_inputs, by_step = jax.tree.map(lambda x: batch * x, (found.theta, found.inputs, found.step))
     report = jnp.zeros_like(watch)
     if how.watched:
         seen = excursion(energy, how.integrator, how.operation, theta, inputs, final, nudges, step, strength, path)
@@ -147,6 +144,6 @@ def _largest(part: Array, whole: Array) -> Array:
     return jnp.max(jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1.0), 0.0))
 
 
-echoed.defvjp(_forward, _backward, symbolic_zeros=True)
+echoed.defvjp(_forward, _backward)
 # Models with a bench are not compiled as a whole; a loop that is not compiled at all would be compiled at every call.
 _compiled = jax.jit(echoed, static_argnums=(0, 1))

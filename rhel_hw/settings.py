@@ -111,10 +111,9 @@ def _read(
     except DesignError:
         raise
     except ArgumentError as problem:
-        text = re.sub(r"^Argument `(\w+)`", r"\1:", str(problem))
-        key, _, reason = text.partition(": ")
-        remedy = f"see [{section}] in docs/reference/design-file.md"
-        raise DesignError([error(f"{section}.{key}", reason, remedy)]) from None
+        about = re.match(r"Argument `(\w+)` (.*)", str(problem), re.DOTALL)
+        path, reason = (f"{section}.{about[1]}", about[2]) if about else (section, str(problem))
+        raise DesignError([error(path, reason, f"see [{section}] in docs/reference/design-file.md")]) from None
 
 
 def _learner(given: dict[str, Any]) -> RHEL:

@@ -11,8 +11,8 @@ from rhel_hw import RHEL, EchoLearner, Profile, Teacher, Training, settings, sim
 from studies.sweeps import Sweep
 from tests.documentation.blocks import ELSEWHERE, PAGES, ROOT, RUN, Page, blocks
 
-QUICK = ("README.md", "design-file.md")
-"""Pages that `make test` runs; models, sweeps, calibration and hand-over have tests of their own there."""
+LONG = ("sweeps.md", "calibration.md", "cluster.md")
+"""Pages that `make test` leaves to continuous integration; what they are about has tests of its own there."""
 FILE = ROOT / "docs/reference/design-file.md"
 
 
@@ -21,7 +21,7 @@ def runnable():
         if path.name in ELSEWHERE:
             continue
         if any(block.kind in RUN and not block.skip for block in blocks(path)):
-            marks = () if path.name in QUICK else pytest.mark.slow
+            marks = pytest.mark.slow if path.name in LONG else ()
             yield pytest.param(path, id=str(path.relative_to(ROOT)), marks=marks)
 
 
