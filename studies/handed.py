@@ -101,8 +101,8 @@ class Handed:
     @cached_property
     def stages(self) -> dict[str, Gradient]:
         """Gradients of the task with the values as drawn, trained, and bought, as far as there are such, and a task."""
-        if not self.school.parameters.trainable_names:
-            return {}
+        if not self.school.parameters.trainable_names or self.school.hamiltonian.lossy:
+            return {}  # the gradient of what loses is a bench's to tell
         problem, parameters = self.task.problem(self.school), self.school.parameters
         found = {"drawn": problem.theta}
         if self.values:
@@ -135,8 +135,9 @@ class Handed:
     @cached_property
     def weighing(self) -> float:
         """How many values make up the gradient of the task: (Σg²)²/Σg⁴, from 1 to their number."""
-        learnt = self.stages.get("trained", self.stages["drawn"])
-        squares = np.square(trained(self.school, learnt.theta))
+        if not self.stages:
+            return float(len(self.school.parameters.trainable_names))
+        squares = np.square(trained(self.school, self.stages.get("trained", self.stages["drawn"]).theta))
         return float(np.sum(squares) ** 2 / np.sum(squares**2)) if np.any(squares) else float(squares.size)
 
     @cached_property

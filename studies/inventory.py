@@ -39,7 +39,7 @@ def _element(netlist: Netlist, e: Element, stress: Stress | None) -> tuple[str, 
     tolerance = [f"±{100 * spread:.3g} %" for spread in e.tolerance.values()]
     peaks = [] if stress is None else [quantity_text(stress.voltage, "V"), quantity_text(stress.current, "A")]
     return (
-        e.name, e.type, " – ".join(joined), ", ".join(values_text(netlist, e)),
+        e.name, e.type, " – ".join(joined), ", ".join(values_text(netlist, e, every=True)),
         ", ".join(tolerance), ", ".join(_reach(e, key) for key in e.trainable), ", ".join(peaks),
     )  # fmt: skip
 

@@ -9,11 +9,14 @@ _EVIDENT = ("F", "H", "A", "ohm", "kg", "N/m")
 """Units that say which parameter it is."""
 
 
-def values_text(netlist: Netlist, element: Element) -> list[str]:
-    """A few lines: what learning turns, then what had to be given."""
+def values_text(netlist: Netlist, element: Element, *, every: bool = False) -> list[str]:
+    """A few lines: what learning turns, then what had to be given; or `every` value that was."""
     infos = element.parameters
     wanted = [k for k, info in infos.items() if info.knob] + [k for k, i in infos.items() if i.default is None]
-    shown = [k for k in dict.fromkeys(wanted) if infos[k].default is None or element.values[k] != infos[k].default][:4]
+    given = [
+        k for k in dict.fromkeys([*wanted, *infos]) if infos[k].default is None or element.values[k] != infos[k].default
+    ]
+    shown = given if every else [k for k in given if k in wanted][:4]
     lines = []
     for key in shown or list(infos)[:1]:
         unit = infos[key].unit

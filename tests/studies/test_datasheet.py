@@ -174,6 +174,8 @@ def test_light_is_told_in_photons_and_watts():
     handed = Handed(netlist)
     handed.__dict__["waves"] = {"u": np.full(steps, rate)}
     light, words = _Sheet(handed)._light()
+    (elements,) = [t for t in _Sheet(handed)._elements() if isinstance(t, Table)]
+    assert [row[3] for row in elements.rows] == ["external q 2e+06", "1 GHz"]
     first, second = light.rows
     assert first[1:3] == ("193.4 THz", "1.55 µm")
     assert float(first[3]) == pytest.approx((rate * (1 - np.exp(-half * steps * step)) / half) ** 2, rel=5e-3)
