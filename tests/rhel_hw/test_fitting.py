@@ -197,7 +197,7 @@ def command(out, moves):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kills", "moves"), [(1, 150), (10, 3000)])
+@pytest.mark.parametrize(("kills", "moves"), [(1, 150), (10, 8000)])
 def test_killed_at_random_times_it_ends_where_it_would_have(tmp_path, kills, moves):
     """By SIGKILL, from outside, while the process trains: parameters and curves are the same, bit for bit."""
     out, rng = tmp_path / "killed", random.Random(0)
