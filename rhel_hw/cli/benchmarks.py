@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rhel_hw.cli import completion
-from rhel_hw.cli.common import JsonOption, choice, print_json, progress, size_text
+from rhel_hw.cli.common import JsonOption, choice, named, print_json, progress, size_text
 from rhel_hw.runtime import configure
 
 BENCHMARKS = {
@@ -56,10 +56,7 @@ def benchmark(
         if as_json:
             print_json({"benchmarks": BENCHMARKS})
             return
-        listed = Table.grid(padding=(0, 2))
-        for known, words in BENCHMARKS.items():
-            listed.add_row(f"[bold]{known}[/bold]", words)
-        console.print(listed)
+        console.print(named(BENCHMARKS))
         return
     run = choice("NAME", name, RUNS)
     configure()

@@ -93,6 +93,16 @@ def precision_named(name: str) -> Any:
     return choice("--precision", name, {"float64": np.float64, "float32": np.float32})
 
 
+def named(things: dict[str, str]) -> Any:
+    """A table of names and what they stand for."""
+    from rich.table import Table
+
+    listed = Table.grid(padding=(0, 2))
+    for name, words in things.items():
+        listed.add_row(f"[bold]{name}[/bold]", words)
+    return listed
+
+
 def choice(option: str, name: str, choices: dict[str, Any]) -> Any:
     """What a name stands for, or an error that lists the names."""
     from devices import ArgumentError, nearest

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rhel_hw.cli import completion
-from rhel_hw.cli.common import JsonOption, OutOption, choice, print_json, progress
+from rhel_hw.cli.common import JsonOption, OutOption, choice, named, print_json, progress
 from rhel_hw.runtime import configure
 
 STUDIES = {
@@ -50,13 +50,13 @@ class Asked(NamedTuple):
 
 def study(
     name: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="NAME",
+            metavar="[NAME]",
             help="; ".join(f"{k}: {words}" for k, words in STUDIES.items()) + ".",
             autocompletion=completion.studies,
         ),
-    ],
+    ] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="Larger, longer, or within three minutes.")] = False,
     paper: Annotated[
         bool, typer.Option("--paper", help="classify, regress: sizes of the paper's table, for larger machines.")
@@ -72,9 +72,15 @@ def study(
     out: OutOption = Path("study"),
     as_json: JsonOption = False,
 ) -> None:
-    """Reproduce a result: figure and data."""
+    """Reproduce a result: figure and data; without a name, list what there is."""
     from devices import ArgumentError
 
+    if name is None:
+        if as_json:
+            print_json({"studies": STUDIES})
+        else:
+            Console(highlight=False).print(named(STUDIES))
+        return
     known = {"toy": _toy, "thermal": _thermal, "static-gradients": _static, "gamma": _gamma, "calibration": _calibrated}
     known |= {n: partial(_case, n) for n in CASES}
     swept = {n: partial(_imperfection, n) for n in OWN_DATA if n not in known}

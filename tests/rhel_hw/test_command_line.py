@@ -202,3 +202,10 @@ def test_names_that_are_completed(tmp_path, monkeypatch):
     assert completion.benchmarks("gra") == ["gradient", "graph"]
     assert completion.formats("s") == ["sax", "schematic", "spice"]
     assert sorted((*export.FORMATS, "all")) == list(completion.FORMATS)
+
+
+def test_without_a_name_studies_are_listed(call):
+    from rhel_hw.cli.studies import STUDIES
+
+    assert json.loads(call("study", "--json")) == {"studies": STUDIES}
+    assert all(name in call("study") for name in STUDIES)
