@@ -24,6 +24,7 @@ READ = 2**20
 MANY = 2**16
 """Bytes from which it pays to pass PyVISA by."""
 ALIGNED = 64
+"""Bytes at whose multiples numbers begin that JAX reads in place."""
 MAKER = "rhel-hw"
 EXAMPLE = "TCPIP::127.0.0.1::5025::SOCKET"
 ERRORS = "SYST:ERR:ALL?"
@@ -288,11 +289,11 @@ class _Wire:
         """That of a resource, or None if it has none of this kind."""
         session: Any = getattr(resource.visalib, "sessions", {}).get(resource.session)
         connection = getattr(session, "interface", None)
-        if not isinstance(connection, socket.socket) or not hasattr(session, "_pending_buffer"):
+        if not isinstance(connection, socket.socket):
             return None
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(timeout_s)
-        return cls(session, connection)
+        return cls(session, connection) if hasattr(session, "_pending_buffer") else None
 
     @property
     def free(self) -> bool:
