@@ -168,6 +168,13 @@ def test_lanes_with_parameters_of_their_own_are_refused():
         simulate_design(design, theta=theta, integrator=Exact())
 
 
+def test_negative_inertia_is_refused():
+    design = ladder(3).compile(steps=10)
+    theta = {k: -v if k.startswith("capacitor") else v for k, v in design.theta().items()}
+    with pytest.raises(ArgumentError, match="not all inertias are positive"):
+        simulate_design(design, theta=theta, integrator=Exact())
+
+
 def test_nothing_learns_by_it():
     problem = Teacher().problem(Netlist.load("lc-toy").compile(steps=10))
     with pytest.raises(ArgumentError, match="must be an integrator such as"):

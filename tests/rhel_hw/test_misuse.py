@@ -146,17 +146,24 @@ def tried(typed, capsys, monkeypatch):
     return ended.value.code or 0, *capsys.readouterr(), time.process_time() - begun
 
 
+def ended(typed, given, capsys, monkeypatch):
+    """The same of a line that ended as all must, and what to say of it; `given` is what it was about."""
+    words = f"rhel-hw {' '.join(map(repr, typed))}"
+    try:
+        code, printed, complaint, took = tried(typed, capsys, monkeypatch)
+    except BaseException as problem:
+        raise AssertionError(f"{words}: {problem!r}\n{given}") from problem
+    told = f"{words}: {code} after {took:.1f} s\n{complaint}\n{given}"
+    assert code in (0, 2), told
+    assert "Traceback" not in printed + complaint, told
+    return code, printed, complaint, took, told
+
+
 def fuzzed(seed, count, capsys, monkeypatch):
     rng, codes = random.Random(seed), []
     for _ in range(count):
         typed = line(rng)
-        try:
-            code, printed, complaint, took = tried(typed, capsys, monkeypatch)
-        except BaseException as problem:
-            raise AssertionError(f"rhel-hw {' '.join(map(repr, typed))}: {problem!r}") from problem
-        told = f"rhel-hw {' '.join(map(repr, typed))}: {code} after {took:.1f} s\n{complaint}"
-        assert code in (0, 2), told
-        assert "Traceback" not in printed + complaint, told
+        code, printed, complaint, took, told = ended(typed, "", capsys, monkeypatch)
         assert took < LIMIT_S, told
         assert code == 0 or complaint.strip() or "Usage" in printed, told
         messages = [text for text in complaint.splitlines() if not text.startswith("rhel-hw: warning: ")]
@@ -276,13 +283,7 @@ def extremes(seed, count, place, capsys, monkeypatch):
         design = extreme_design(rng)
         (place / "extreme.toml").write_text(design)
         typed = extreme_line(rng, number)
-        try:
-            code, printed, complaint, _ = tried(typed, capsys, monkeypatch)
-        except BaseException as problem:
-            raise AssertionError(f"rhel-hw {' '.join(typed)}: {problem!r}\n{design}") from problem
-        told = f"rhel-hw {' '.join(typed)}: {code}\n{complaint}\n{design}"
-        assert code in (0, 2), told
-        assert "Traceback" not in printed + complaint, told
+        code, printed, complaint, _, told = ended(typed, design, capsys, monkeypatch)
         assert code == 0 or complaint.strip() or "not legal" in printed, told
         codes.append(code)
     return codes
