@@ -156,7 +156,8 @@ _read: Any = Primitive("read")
 """Linear in x: differentiates to itself, transposes to its adjoint."""
 
 
-def _read_plainly(x: Array, *, reader: Reader, adjoint: bool) -> Array:
+def plain_read(x: Array, *, reader: Reader, adjoint: bool) -> Array:
+    """What the primitive does, by others."""
     return reader._apply(x, adjoint=adjoint)
 
 
@@ -173,11 +174,11 @@ def _read_batched(arguments: Any, axes: Any, *, reader: Reader, adjoint: bool) -
     return _read.bind(moved, reader=reader, adjoint=adjoint), moved.ndim - 1
 
 
-_read.def_impl(_read_plainly)
+_read.def_impl(plain_read)
 _read.def_abstract_eval(_read_shape)
 ad.deflinear2(_read, _read_adjoint)  # type: ignore[no-untyped-call]
 batching.primitive_batchers[_read] = _read_batched
-mlir.register_lowering(_read, mlir.lower_fun(_read_plainly, multiple_results=False))
+mlir.register_lowering(_read, mlir.lower_fun(plain_read, multiple_results=False))
 
 
 class Inverted(NamedTuple):

@@ -113,6 +113,11 @@ class Substeps(NamedTuple):
     forces: tuple[Array, ...] = ()
     """With which the kicks acted."""
 
+    @property
+    def end(self) -> Substeps:
+        """What a step is closed from."""
+        return Substeps(self.kicks[-1:], self.momenta[-1:], last=self.last)
+
 
 def flow(energy: Energy, q: Array, p: Array, prepared: Any, u: Array) -> tuple[Array, Array]:
     """dq/dt and dp/dt."""

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from rhel_hw import parallel
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
+from rhel_hw.kernels.loops import scan
 from rhel_hw.nudging import Nudges
 from rhel_hw.operations import Centred, MomentumFlip, Operation, Stencil
 from rhel_hw.passes import Wanted, echo, excursion
@@ -75,7 +76,7 @@ def looped_positions(
         q, p, _ = integrator.step(energy, *state, prepared, u, step)
         return (q, p), q
 
-    final, found = jax.lax.scan(advance, (rest, rest), inputs)
+    final, found = scan(advance, (rest, rest), inputs, size=rest.size)
     return found, final
 
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from circuits.operators import lanes
 from rhel_hw.hru import NonlinearUnits
 from rhel_hw.integrators import Energy, Integrator, Substeps, slopes
+from rhel_hw.kernels.loops import scan, scan_back
 from rhel_hw.losses import Loss, When
 from rhel_hw.nudging import Nudges
 from rhel_hw.operations import Operation, Stencil
@@ -66,7 +67,9 @@ def free_pass(
         return (i + 1, (q, p), seen), errors
 
     seen = jax.tree.map(jnp.zeros_like, start) if pooled else jnp.zeros_like(start[0][0])
-    (_, state, seen), errors = jax.lax.scan(advance, (jnp.zeros((), int), start, seen), None, steps - 1)
+    (_, state, seen), errors = scan(
+        advance, (jnp.zeros((), int), start, seen), length=steps - 1, size=start[0].size
+    )
     q, p, _inside = integrator.step(energy, *state, prepared, at(-1), step)
     final = (q, p)
     seen, last = look(final, -1, seen)
@@ -168,30 +171,28 @@ def echo(
             change = change + change_of_energy(u, inside)
         return (by_weights, change), by_input
 
-    def noted(by_inputs: Array | None, by_input: Array | None, i: Array) -> Array | None:
-        return None if by_inputs is None else jax.lax.dynamic_update_index_in_dim(by_inputs, by_input, i, 0)
-
-    def opened(i: Array, state: State, sums: Any, by_inputs: Array | None) -> Any:
-        """The echo of step i up to its last kick, accounted for."""
+    def opened(i: Array, state: State, sums: Any) -> Any:
+        """The echo of step i up to its last kick, accounted for; also what of it belongs to the input."""
         inside = integrator.open(energy, *state, prepared, at(i), length)
         sums, by_input = account(sums, at(i), inside)
-        return i, inside, sums, noted(by_inputs, by_input, i)
+        return (i, inside.end, sums), by_input
 
     def advance(carry: Any, _: None) -> Any:
-        i, inside, sums, by_inputs = carry
+        i, inside, sums = carry
         state = integrator.close(energy, inside, prepared, at(i), length)  # the state i
         if nudges.every:
             state = _nudged(state, sizes, nudges.of(state, i - 1))
-        return opened(i - 1, state, sums, by_inputs), None
+        return opened(i - 1, state, sums)
 
     q, p = _copies(final, count)
     turned = (q, operation.flip * p)
     turned = _nudged(turned, sizes, nudges.first(turned))
     zeros = {k: jnp.zeros((v.shape[0], batch), v.dtype) for k, v in weights.items()}
     sums = (zeros, jnp.zeros_like(q[:, 0]) if wanted.step else None)
-    by_inputs = jnp.zeros((*inputs.shape[:2], batch), inputs.dtype) if wanted.inputs else None
-    start = opened(jnp.asarray(steps - 1), turned, sums, by_inputs)
-    (_, inside, (by_weights, change), by_inputs), _ = jax.lax.scan(advance, start, None, steps - 1)
+    start, latest = opened(jnp.asarray(steps - 1), turned, sums)
+    (_, inside, (by_weights, change)), by_inputs = scan_back(advance, start, steps - 1, size=q.size)
+    if by_inputs is not None:
+        by_inputs = jax.lax.dynamic_update_index_in_dim(by_inputs, latest, steps - 1, 0)
     end = integrator.close(energy, inside, prepared, at(0), length)
     return Sums(
         by_weights,

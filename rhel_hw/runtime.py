@@ -34,7 +34,7 @@ def configure(*, cache: bool = True) -> None:
     given = os.environ.get("XLA_FLAGS", "")
     flags = [ROLLED, *([WIDE] if " avx512f" in _processor() else [])]
     os.environ["XLA_FLAGS"] = " ".join([given, *(f for f in flags if f.partition("=")[0] not in given)]).strip()
-    folder = _folder() if cache else None
+    folder = program_folder() if cache else None
     kept = KEPT | {"jax_compilation_cache_dir": str(folder)} if folder else {}
     if "jax" not in sys.modules:
         os.environ["JAX_ENABLE_X64"] = "true"
@@ -48,7 +48,7 @@ def configure(*, cache: bool = True) -> None:
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
 
 
-def _folder() -> Path | None:
+def program_folder() -> Path | None:
     """Of programs for this kind of processor, if it can be written to."""
     given = os.environ.get(CACHE)
     if given == "":
