@@ -19,7 +19,7 @@ import jaxlib
 from rhel_hw.runtime import program_folder
 
 FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
-LOOSE = ("-fno-math-errno", "-fno-trapping-math", "-w")
+LOOSE = ("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w")
 """Of loops: nobody asks for errors of functions, and vectors are wider than some processors'."""
 VECTORS = (("-DLIBMVEC=1", "-lmvec"), ("-DLIBMVEC=0", "-lm"))
 """Functions of vectors are those of the C library, where it has them."""

@@ -427,6 +427,9 @@ class Elements:
             return Term("((T)0)", False, 0.0)
         if a.value == 1 or b.value == 1:
             return b if a.value == 1 else a
+        if a.value == -1 or b.value == -1:
+            other = b if a.value == -1 else a
+            return self.put(f"-{other.text}", other.wide)
         return self.put(f"{a.text} * {b.text}", a.wide or b.wide)
 
     # Operations -----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import frexp
 from typing import Any
 
 import jax
@@ -20,6 +21,8 @@ ELEMENTWISE = frozenset(
     "select_n sign sin sqrt square sub tan tanh xor convert_element_type".split()
 )
 """Primitives whose numbers come from the same place of all arguments."""
+VIEWS = frozenset("broadcast_in_dim reshape squeeze slice transpose neg".split())
+"""Primitives that factors may be drawn out of."""
 INSIDE = ("call_jaxpr", "jaxpr", "fun_jaxpr")
 """Parameters in which primitives that call something keep it."""
 CALLS = frozenset("jit pjit closed_call core_call custom_jvp_call custom_vjp_call remat checkpoint".split())
@@ -117,6 +120,7 @@ class _Builder:
         self.operands: list[Array] = []
         self._seen: dict[Any, Node] = {}
         self._outer: dict[int, tuple[Any, Node]] = {}
+        self._known_outside: dict[Node, tuple[Any]] = {}
 
     def run(self, jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
         """What a jaxpr returns: nodes, or arrays that are known outside."""
@@ -166,6 +170,7 @@ class _Builder:
             return x
         if id(x) not in self._outer:  # which lives on with its node, so that no other array has its place in memory
             self._outer[id(x)] = x, self._known(x, embed)
+            self._known_outside[self._outer[id(x)][1]] = (x,)
         return self._outer[id(x)][1]
 
     def _known(self, x: Any, embed: bool) -> Node:
@@ -204,10 +209,69 @@ class _Builder:
             return self.constant(value, aval.shape, aval.dtype)
         if name == "convert_element_type" and nodes[0].dtype == aval.dtype:
             return nodes[0]
+        if aval.dtype.kind == "f" and (found := self._factored(name, nodes, parameters, aval)) is not None:
+            return found
         key = (name, tuple(n.order for n in nodes), str(sorted(parameters.items(), key=lambda item: item[0])))
         if key not in self._seen:
             self._seen[key] = self.node(name, aval.shape, aval.dtype, arguments=tuple(nodes), parameters=parameters)
         return self._seen[key]
+
+
+    def _factored(self, name: str, nodes: list[Node], parameters: Mapping[str, Any], aval: Any) -> Node | None:
+        """The same with factors that do not change brought together, so that they multiply once, at the end."""
+        split = [_split(n) for n in nodes]
+
+        def times(factor: Any, *inner: Node) -> Node:
+            shape = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+            whole = self._simple(name, list(inner), parameters, shape) if name != "mul" else inner[0]
+            return self._simple("mul", [self.constant(factor, (), aval.dtype), whole], {}, shape)
+
+        if name == "mul":
+            for k in (0, 1):
+                if (outer := nodes[k].constant) is not None and split[1 - k][0] != 1 and split[1 - k][1].shape == aval.shape:
+                    return times(outer * split[1 - k][0], split[1 - k][1])
+            return self._merged(nodes, aval)
+        if name == "div" and nodes[1].constant is not None and frexp(nodes[1].constant)[0] == 0.5:  # a power of two
+            shape = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+            return self._simple("mul", [self.constant(1 / nodes[1].constant, (), aval.dtype), nodes[0]], {}, shape)
+        if name in VIEWS and split[0][0] != 1:
+            return times(split[0][0], split[0][1])
+        if name in ("add", "sub") and split[0][0] == split[1][0] != 1 and split[0][1].shape == split[1][1].shape:
+            return times(split[0][0], split[0][1], split[1][1])
+        return None
+
+    def _merged(self, nodes: list[Node], aval: Any) -> Node | None:
+        """U·(W·x) as (U·W)·x, where U and W are known outside."""
+        for k in (0, 1):
+            outer, inner = nodes[k], nodes[1 - k]
+            if inner.op != "mul" or not self._outside_of(outer) or inner.shape != aval.shape:
+                continue
+            for j in (0, 1):
+                other, rest = inner.arguments[j], inner.arguments[1 - j]
+                if self._outside_of(other) and rest.shape == aval.shape:
+                    product = self._outside_of(outer)[0] * self._outside_of(other)[0]
+                    key = ("product", outer.order, other.order)
+                    if key not in self._seen:
+                        self._seen[key] = self.as_node(product)
+                    shape = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+                    return self._simple("mul", [self._seen[key], rest], {}, shape)
+        return None
+
+    def _outside_of(self, node: Node) -> tuple[Any, ...]:
+        """What a node is outside of the loop, if it is known there."""
+        if node.constant is not None:
+            return (jax.numpy.asarray(node.value, node.dtype),)
+        return self._known_outside.get(node, ())
+
+
+def _split(node: Node) -> tuple[float, Node]:
+    """A node as a number times another."""
+    if node.op == "mul":
+        for k in (0, 1):
+            factor, rest = node.arguments[k].constant, node.arguments[1 - k]
+            if factor is not None and rest.shape == node.shape:
+                return factor, rest
+    return 1.0, node
 
 
 def _like(x: Any) -> jax.ShapeDtypeStruct:

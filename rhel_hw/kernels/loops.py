@@ -22,7 +22,7 @@ from rhel_hw.kernels.source import source_of
 Array = Any
 Body = Callable[[Any, Any], tuple[Any, Any]]
 
-LEAST_WORK = 4_000_000
+LEAST_WORK = 1_000_000
 """Numbers of the state × steps: a shorter loop is over before a program in C is compiled or found."""
 
 
