@@ -99,14 +99,17 @@ def echoed(
 
 
 def _forward(
-    energy: Energy, how: Echoes, theta: Theta, inputs: Array, step: Array, strength: Array, watch: Array
+    energy: Energy, how: Echoes, theta: Theta, inputs: Any, step: Any, strength: Any, watch: Any
 ) -> Any:
+    """Positions, and what the way back needs; arguments come with whether anybody differentiates by them."""
+    timed = () if step.perturbed else None
+    theta, inputs, step, strength, watch = jax.tree.map(lambda x: x.value, (theta, inputs, step, strength, watch))
     found, final = positions(energy, how.integrator, theta, inputs, step)
-    return found, (theta, inputs, step, strength, watch, final, found if how.watched else None)
+    return found, (theta, inputs, step, strength, watch, final, found if how.watched else None, timed)
 
 
 def _backward(energy: Energy, how: Echoes, kept: Any, slopes: Array) -> Any:
-    theta, inputs, step, strength, watch, final, path = kept
+    theta, inputs, step, strength, watch, final, path, timed = kept
     steps, batch = inputs.shape[0], inputs.shape[-1]
 
     def displacement(i: Array | int) -> Any:
@@ -117,7 +120,7 @@ def _backward(energy: Energy, how: Echoes, kept: Any, slopes: Array) -> Any:
     if parallel.pays_echo(energy, how.integrator, steps, batch):
         sums = parallel.echo(how.operation, how.stencil, theta, inputs, final, slopes, step, strength)
     else:
-        wanted = Wanted(energy.moved_by(keys), inputs=True, step=True)
+        wanted = Wanted(energy.moved_by(keys), inputs=True, step=timed is not None)
         run = (theta, inputs, final, nudges, step, strength)
         sums = echo(energy, how.integrator, how.operation, how.stencil, *run, wanted)
     sums = jax.tree.map(lambda x: x / strength, sums)
@@ -133,7 +136,7 @@ def _backward(energy: Energy, how: Echoes, kept: Any, slopes: Array) -> Any:
                 _largest(seen.missed, seen.spread[0]),
             ]
         ).astype(watch.dtype)
-    return by_theta, by_inputs, by_step, jnp.zeros_like(strength), report
+    return by_theta, by_inputs, jnp.zeros_like(step) if by_step is None else by_step, jnp.zeros_like(strength), report
 
 
 def _rest(energy: Energy, inputs: Array) -> Array:
@@ -145,6 +148,6 @@ def _largest(part: Array, whole: Array) -> Array:
     return jnp.max(jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1.0), 0.0))
 
 
-echoed.defvjp(_forward, _backward)
+echoed.defvjp(_forward, _backward, symbolic_zeros=True)
 # Models with a bench are not compiled as a whole; a loop that is not compiled at all would be compiled at every call.
 _compiled = jax.jit(echoed, static_argnums=(0, 1))

@@ -5,6 +5,7 @@ Nothing here loads JAX. What is set goes into the environment, so that processes
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import sys
@@ -24,6 +25,10 @@ ROLLED = "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling"
 WIDE = "--xla_cpu_prefer_vector_width=512"
 """Where processors have such vectors, loops over many lanes take two thirds of the time."""
 
+MEMORY = {-8: 1, -4: 0, -1: 1 << 30}
+"""Settings of glibc's mallopt: one heap for all threads (M_ARENA_MAX), large arrays in it as well (M_MMAP_MAX), and how
+many free bytes at its end are kept (M_TRIM_THRESHOLD)."""
+
 
 def configure(*, cache: bool = True) -> None:
     """Set up JAX for this package; call it before anything is computed. Other settings of JAX that the user made stay.
@@ -31,6 +36,7 @@ def configure(*, cache: bool = True) -> None:
     Arguments:
         cache: keep compiled programs on disk, so that what was compiled once starts at once ever after.
     """
+    _keep_memory()
     given = os.environ.get("XLA_FLAGS", "")
     flags = [ROLLED, *([WIDE] if " avx512f" in _processor() else [])]
     os.environ["XLA_FLAGS"] = " ".join([given, *(f for f in flags if f.partition("=")[0] not in given)]).strip()
@@ -46,6 +52,20 @@ def configure(*, cache: bool = True) -> None:
     own = jax.config.jax_compilation_cache_dir is not None  # type: ignore[attr-defined]
     for name, value in {"jax_enable_x64": True, **({} if own else kept)}.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
+
+
+def _keep_memory() -> None:
+    """Let the C library keep memory that was given back, for the next array, rather than ask the system every time.
+
+    What the system gives is cleared page by page, which takes longer than a loop that fills it. Settings of the C library
+    that the user made stay.
+    """
+    if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        for setting, value in MEMORY.items():
+            mallopt(setting, value)
 
 
 def program_folder() -> Path | None:

@@ -234,6 +234,11 @@ class _Builder:
         if name == "div" and nodes[1].constant is not None and frexp(nodes[1].constant)[0] == 0.5:  # a power of two
             shape = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
             return self._simple("mul", [self.constant(1 / nodes[1].constant, (), aval.dtype), nodes[0]], {}, shape)
+        if name == "div" and nodes[1].constant is None and (divisor := self._outside_of(nodes[1])):
+            key = ("inverse", nodes[1].order)
+            if key not in self._seen:
+                self._seen[key] = self.as_node(1 / divisor[0])
+            return self._simple("mul", [self._seen[key], nodes[0]], {}, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
         if name in VIEWS and split[0][0] != 1:
             return times(split[0][0], split[0][1])
         if name in ("add", "sub") and split[0][0] == split[1][0] != 1 and split[0][1].shape == split[1][1].shape:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rhel_hw.cores import cores
 from rhel_hw.kernels.elements import Along, Elements, Place, Stored, linear, moved, spelled
 from rhel_hw.kernels.graph import Graph, Node, Unsupported
 from rhel_hw.kernels.schedule import Root, compute, places, schedule
@@ -40,6 +41,8 @@ def source_of(graph: Graph, steps: int, *, backwards: bool = False) -> Source:
         raise Unsupported("lanes of more than one kind")
     (count,), (dtype,) = lanes, dtypes
     width = min(VECTOR // dtype.itemsize, 1 << (count.bit_length() - 1))
+    while width * cores() > count and width * dtype.itemsize > VECTOR // 2:
+        width //= 2
     if width * dtype.itemsize < LEAST:
         raise Unsupported("few lanes")
     given: dict[Node, Stored] = {}

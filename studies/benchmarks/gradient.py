@@ -122,7 +122,12 @@ def layer_programs(size: Units) -> dict[str, Program]:
     inputs = jnp.asarray(rng.normal(size=(size.steps, size.coordinates, size.batch)), jnp.float32)
     methods = {"rhel": Echoes(), "bptt": ThroughTime()}
     found = {name: Program(_layer_gradient, (row.energy(), how, theta, inputs)) for name, how in methods.items()}
-    return {"free": Program(_layer_pass, (row.energy(), theta, inputs)), **found}
+    rest, one = jnp.zeros(inputs.shape[1:], inputs.dtype), jnp.ones((), inputs.dtype)
+    return {
+        "free": Program(run_free, (row.energy(), Leapfrog(), Keep.POSITIONS, theta, inputs, (rest, rest), one)),
+        "forward": Program(_layer_pass, (row.energy(), theta, inputs)),
+        **found,
+    }
 
 
 def measure_layer(size: Units, rounds: int) -> Row:
