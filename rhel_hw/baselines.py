@@ -44,7 +44,7 @@ class BPTT:
 
     def gradient(self, problem: Problem) -> Gradient:
         """Gradient by reverse-mode differentiation of the free pass."""
-        return Gradient(*on_all_cores(problem, self._found), passes=1)
+        return Gradient(*on_all_cores(problem.shares(), self._found), passes=1)
 
     def program(self, problem: Problem) -> Program:
         """The compiled part of it."""

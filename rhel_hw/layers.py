@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from rhel_hw import parallel
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
-from rhel_hw.kernels.loops import scan
+from rhel_hw.kernels.loops import pays, scan
 from rhel_hw.nudging import Nudges
 from rhel_hw.operations import Centred, MomentumFlip, Operation, Stencil
 from rhel_hw.passes import Wanted, echo, excursion
@@ -76,7 +76,7 @@ def looped_positions(
         q, p, _ = integrator.step(energy, *state, prepared, u, step)
         return (q, p), q
 
-    final, found = scan(advance, (rest, rest), inputs, size=rest.size)
+    final, found = scan(advance, (rest, rest), inputs, in_c=pays(rest.size, len(inputs)))
     return found, final
 
 
@@ -98,9 +98,7 @@ def echoed(
     return positions(energy, how.integrator, theta, inputs, step)[0]
 
 
-def _forward(
-    energy: Energy, how: Echoes, theta: Theta, inputs: Any, step: Any, strength: Any, watch: Any
-) -> Any:
+def _forward(energy: Energy, how: Echoes, theta: Theta, inputs: Any, step: Any, strength: Any, watch: Any) -> Any:
     """Positions, and what the way back needs; arguments come with whether anybody differentiates by them."""
     timed = () if step.perturbed else None
     theta, inputs, step, strength, watch = jax.tree.map(lambda x: x.value, (theta, inputs, step, strength, watch))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from circuits.operators import lanes
 from rhel_hw.hru import NonlinearUnits
 from rhel_hw.integrators import Energy, Integrator, Substeps, slopes
-from rhel_hw.kernels.loops import scan, scan_back
+from rhel_hw.kernels.loops import pays, scan, scan_back
 from rhel_hw.losses import Loss, When
 from rhel_hw.nudging import Nudges
 from rhel_hw.operations import Operation, Stencil
@@ -68,9 +68,9 @@ def free_pass(
 
     seen = jax.tree.map(jnp.zeros_like, start) if pooled else jnp.zeros_like(start[0][0])
     (_, state, seen), errors = scan(
-        advance, (jnp.zeros((), int), start, seen), length=steps - 1, size=start[0].size
+        advance, (jnp.zeros((), int), start, seen), length=steps - 1, in_c=pays(start[0].size, steps)
     )
-    q, p, _inside = integrator.step(energy, *state, prepared, at(-1), step)
+    q, p, _inside = integrator.step(energy, state[0], state[1], prepared, at(-1), step)
     final = (q, p)
     seen, last = look(final, -1, seen)
     if running:
@@ -190,7 +190,7 @@ def echo(
     zeros = {k: jnp.zeros((v.shape[0], batch), v.dtype) for k, v in weights.items()}
     sums = (zeros, jnp.zeros_like(q[:, 0]) if wanted.step else None)
     start, latest = opened(jnp.asarray(steps - 1), turned, sums)
-    (_, inside, (by_weights, change)), by_inputs = scan_back(advance, start, steps - 1, size=q.size)
+    (_, inside, (by_weights, change)), by_inputs = scan_back(advance, start, steps - 1, in_c=pays(q.size, steps))
     if by_inputs is not None:
         by_inputs = jax.lax.dynamic_update_index_in_dim(by_inputs, latest, steps - 1, 0)
     end = integrator.close(energy, inside, prepared, at(0), length)

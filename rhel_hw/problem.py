@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -196,9 +196,9 @@ class Parts(NamedTuple):
     step: Array | None
 
 
-def on_all_cores(problem: Problem, found: Callable[[Problem], tuple[Array, Parts]]) -> tuple[Array, Parts]:
+def on_all_cores(shares: Sequence[Problem], found: Callable[[Problem], tuple[Array, Parts]]) -> tuple[Array, Parts]:
     """Loss and derivatives, which a compiled program finds of every share of the lanes: averages over the batch."""
-    each = side_by_side([partial(found, share) for share in problem.shares()])
+    each = side_by_side([partial(found, share) for share in shares])
     if len(each) == 1:
         return each[0]
     losses, parts = zip(*each, strict=True)

@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 
 from circuits.hamiltonian import Hamiltonian, Theta
-from rhel_hw.cores import shares, side_by_side
+from rhel_hw.cores import MOST_NUMBERS, shares, side_by_side
 from rhel_hw.dissipation import Bath, Noise, bath_of
 from rhel_hw.integrators import Energy, Integrator
+from rhel_hw.kernels.compiler import usable
+from rhel_hw.kernels.loops import scan
 
 Array = Any
 State = tuple[Array, Array]
@@ -36,9 +38,12 @@ def run(
 ) -> tuple[State, Kept]:  # fmt: skip
     """`propagate`, with the lanes on all cores where that pays: not where what is kept takes longer to join.
 
-    Noise is drawn for all lanes at once, and stays so.
+    Noise is drawn for all lanes at once, and stays so. A state that is larger than the nearest cache goes in C, some
+    lanes at a time, whatever is kept and however many steps there are.
     """
     size, *batch = start[0].shape
+    if noise is None and start[0].size > MOST_NUMBERS and batch and usable():
+        return propagate(hamiltonian, integrator, keep, theta, inputs, start, step, in_c=True)  # type: ignore[no-any-return]
     alone = keep is not Keep.FINAL or noise is not None or not batch
     parts = [slice(0, 1)] if alone else shares(size, batch[0], len(inputs))
     if len(parts) == 1:
@@ -48,16 +53,16 @@ def run(
     return jax.tree.map(lambda *x: jnp.concatenate(x, axis=-1), *ends), (None, None, None)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2), static_argnames="in_c")
 def propagate(
     hamiltonian: Energy, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State,
-    step: Array, noise: tuple[Array, Array] | None = None,
+    step: Array, noise: tuple[Array, Array] | None = None, *, in_c: bool = False,
 ) -> tuple[State, Kept]:  # fmt: skip
     """The compiled loop: final state, and the positions, momenta and kick points that are kept.
 
     `noise` is the thermal energy and a random key.
     """
-    return _loop(hamiltonian, integrator, keep, theta, inputs, start, step, noise, lambda u: u)
+    return _loop(hamiltonian, integrator, keep, theta, inputs, start, step, noise, lambda u: u, in_c)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -72,12 +77,12 @@ def _share(
 
     values = {k: cut(v) if v.ndim == 2 else v for k, v in theta.items()}
     state = (cut(start[0]), cut(start[1]))
-    return _loop(hamiltonian, integrator, Keep.FINAL, values, inputs, state, step, None, cut)[0]
+    return _loop(hamiltonian, integrator, Keep.FINAL, values, inputs, state, step, None, cut, False)[0]
 
 
 def _loop(
     hamiltonian: Energy, integrator: Integrator, keep: Keep, theta: Theta, inputs: Array, start: State, step: Array,
-    noise: tuple[Array, Array] | None, cut: Callable[[Array], Array],
+    noise: tuple[Array, Array] | None, cut: Callable[[Array], Array], in_c: bool,
 ) -> tuple[State, Kept]:  # fmt: skip
     prepared = hamiltonian.prepare(theta)
     thermal, key = (None, None) if noise is None else noise
@@ -93,7 +98,7 @@ def _loop(
         return (q, p), (None if keep is Keep.FINAL else q, p if keep in (Keep.ENDS, Keep.ALL) else None, kicks)
 
     keys = None if key is None else jax.random.split(key, (len(inputs), 2))
-    final, kept = jax.lax.scan(advance, start, (inputs, keys))
+    final, kept = scan(advance, start, (inputs, keys), in_c=in_c)
     return final, kept
 
 

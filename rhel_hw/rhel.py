@@ -19,6 +19,7 @@ from devices import ArgumentError, DivergedError
 from rhel_hw.choices import PILOTS, Choices, next_strength, refuse_unless_one_of
 from rhel_hw.credit import to_parameters
 from rhel_hw.integrators import Energy, Integrator
+from rhel_hw.kernels.loops import pays
 from rhel_hw.losses import Loss
 from rhel_hw.nudging import Nudging, Recorded
 from rhel_hw.operations import MomentumFlip, Operation, Protocol, Stencil
@@ -46,7 +47,7 @@ class RHEL(Choices):
         self.nudging.check(problem.loss, self.operation, problem.state[0].shape[0])
         gamma, pilots = self._tuned(problem) if self.gamma == "auto" else (self.gamma, 0)
         tuned = replace(self, gamma=gamma)
-        loss, parts = on_all_cores(problem, lambda share: tuned.program(share).run())
+        loss, parts = tuned.found(problem)
         _refuse_unresolved(problem, loss, parts, self.epsilon * gamma)
         echoes = 2 * pilots + len(self.stencil.points)
         return Gradient(loss, parts, self.protocol.runs(echoes) + echoes, self.epsilon, gamma)
@@ -57,6 +58,12 @@ class RHEL(Choices):
             return self, 0
         gamma, pilots = self._tuned(problem)
         return replace(self, gamma=gamma), self.protocol.runs(2 * pilots) + 2 * pilots
+
+    def found(self, problem: Problem) -> tuple[Array, Parts]:
+        """Loss and derivatives: by loops in C, which go to all cores by themselves, or of every share of the lanes."""
+        steps, _, batch = problem.inputs.shape
+        whole = pays(problem.state[0].shape[0] * batch, steps)
+        return on_all_cores([problem] if whole else problem.shares(), lambda share: self.program(share).run())
 
     def program(self, problem: Problem) -> Program:
         """The compiled part of it; an automatic γ counts as 1."""

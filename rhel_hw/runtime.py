@@ -1,16 +1,17 @@
-"""What JAX is told before it computes: double precision, loops left as they are, compiled programs kept on disk.
+"""What is set before JAX computes: double precision, loops left as they are, programs kept on disk, memory kept.
 
 Nothing here loads JAX. What is set goes into the environment, so that processes that are started from here have it too.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import sys
 from hashlib import sha256
 from pathlib import Path
+
+from rhel_hw.heap import keep_heap
 
 CACHE = "RHEL_HW_CACHE"
 """Environment variable: folder of compiled programs; empty for none. Usually rhel-hw in the user's cache folder."""
@@ -25,10 +26,6 @@ ROLLED = "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling"
 WIDE = "--xla_cpu_prefer_vector_width=512"
 """Where processors have such vectors, loops over many lanes take two thirds of the time."""
 
-MEMORY = {-8: 1, -4: 0, -1: 1 << 30}
-"""Settings of glibc's mallopt: one heap for all threads (M_ARENA_MAX), large arrays in it as well (M_MMAP_MAX), and how
-many free bytes at its end are kept (M_TRIM_THRESHOLD)."""
-
 
 def configure(*, cache: bool = True) -> None:
     """Set up JAX for this package; call it before anything is computed. Other settings of JAX that the user made stay.
@@ -36,11 +33,11 @@ def configure(*, cache: bool = True) -> None:
     Arguments:
         cache: keep compiled programs on disk, so that what was compiled once starts at once ever after.
     """
-    _keep_memory()
+    keep_heap()
     given = os.environ.get("XLA_FLAGS", "")
     flags = [ROLLED, *([WIDE] if " avx512f" in _processor() else [])]
     os.environ["XLA_FLAGS"] = " ".join([given, *(f for f in flags if f.partition("=")[0] not in given)]).strip()
-    folder = program_folder() if cache else None
+    folder = _folder() if cache else None
     kept = KEPT | {"jax_compilation_cache_dir": str(folder)} if folder else {}
     if "jax" not in sys.modules:
         os.environ["JAX_ENABLE_X64"] = "true"
@@ -54,21 +51,7 @@ def configure(*, cache: bool = True) -> None:
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
 
 
-def _keep_memory() -> None:
-    """Let the C library keep memory that was given back, for the next array, rather than ask the system every time.
-
-    What the system gives is cleared page by page, which takes longer than a loop that fills it. Settings of the C library
-    that the user made stay.
-    """
-    if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:
-        for setting, value in MEMORY.items():
-            mallopt(setting, value)
-
-
-def program_folder() -> Path | None:
+def _folder() -> Path | None:
     """Of programs for this kind of processor, if it can be written to."""
     given = os.environ.get(CACHE)
     if given == "":

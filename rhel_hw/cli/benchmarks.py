@@ -86,6 +86,7 @@ def _table(*columns: str, left: Sequence[str] = ()) -> Table:
 
 
 def _forward(rounds: int) -> Measured:
+    from rhel_hw.kernels.compiler import FLAGS, compiler, version
     from studies.benchmarks import forward, kernel, rivals
 
     with progress("measuring loops", "sizes") as report:
@@ -109,8 +110,8 @@ def _forward(rounds: int) -> Measured:
         "size: coordinates × lanes; times per coordinate and step, single precision, one thread of C; apart: distance "
         "after 200 steps\n"
     )
-    compiled = kernel.compiler() is not None
-    tools = {"C by": f"{kernel.version()} {' '.join(kernel.FLAGS)}"} if compiled else {}
+    compiled = compiler() is not None
+    tools = {"C by": f"{version()} {' '.join((*FLAGS, *kernel.FAST))}"} if compiled else {}
     tools |= rivals.versions()
     return Measured(
         {"rows": rows, "rivals": others},
@@ -132,17 +133,21 @@ def _gradient(rounds: int) -> Measured:
     tables = []
     for found in (rows, lengths):
         table = _table(
-            "of", "size", "steps", "loss", "free pass", "RHEL", "BPTT", "RHEL\nmemory", "BPTT\nmemory", "inputs",
+            "of", "size", "steps", "loss", "free pass", "own", "RHEL", "BPTT", "RHEL\nmemory", "BPTT\nmemory", "inputs",
             left=("of", "loss"),
         )  # fmt: skip
         for r in found:
             table.add_row(
                 r.circuit, f"{r.coordinates}×{r.batch}", f"{r.steps}", r.loss, f"{1e3 * r.free_seconds:.1f} ms",
+                "" if r.forward_over_free is None else f"{r.forward_over_free:.2f}×",
                 f"{r.rhel_over_free:.2f}×", f"{r.bptt_over_free:.2f}×", size_text(r.rhel_bytes),
                 size_text(r.bptt_bytes), size_text(r.input_bytes),
             )  # fmt: skip
         tables.append(table)
-    words = "size: coordinates × lanes; RHEL (centred, hold) and BPTT in free passes; memory: peak of temporaries"
+    words = (
+        "size: coordinates × lanes; RHEL (centred, hold) and BPTT in free passes of `simulate`; own: the forward pass "
+        "of a layer; memory: peak of temporaries"
+    )
     return Measured({"rows": rows, "lengths": lengths}, [tables[0], "", tables[1], words])
 
 

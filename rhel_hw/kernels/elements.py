@@ -1,48 +1,29 @@
 """Single numbers of a graph in C: which of the arguments' they are made from, and how.
 
-A number is asked for by its place, and written down once: what it needs is asked for in turn. So arrays in between never
-come to be, unless they are to be stored.
+A number is asked for by its place, and written down once: what it needs is asked for in turn. So arrays in between
+never come to be, unless they are to be stored.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from rhel_hw.kernels.graph import ELEMENTWISE, Node, Unsupported
+from rhel_hw.kernels.nodes import ELEMENTWISE, Node, Unsupported
+from rhel_hw.kernels.operations import Term, kind_of, spell
+from rhel_hw.kernels.places import Along, Index, Place, linear, moved, spelled
 
 FEW = 16
 """Most numbers that are added up one by one, rather than in a loop."""
 MANY = 64
 """Longest rows of a matrix: for longer ones, products in blocks are faster."""
-
-
-class Along(NamedTuple):
-    """Index that a loop counts, and an offset."""
-
-    name: str
-    offset: int = 0
-
-
-Index = int | Along | str
-"""Along an axis: a number, a counter, or C."""
-Place = tuple[Index, ...]
-
-
-class Term(NamedTuple):
-    """A number in C."""
-
-    text: str
-    wide: bool
-    """Whether it is one for every lane."""
-    value: float | None = None
-    """If it is known."""
 
 
 @dataclass(eq=False)
@@ -57,10 +38,10 @@ class Stored:
 class Elements:
     """Writes lines of C; what was written is found again by node and place."""
 
-    def __init__(self, dtype: np.dtype[Any], stored: dict[Node, Stored], tables: dict[Node, int]) -> None:
+    def __init__(self, dtype: np.dtype[Any], stored: Mapping[Node, Stored]) -> None:
         self.dtype = dtype
         self.stored = stored
-        self.tables = tables
+        self.tables: dict[Node, int] = {}
         """Known arrays that are read by computed indices, numbered."""
         self.lines: list[str] = []
         self.before: dict[tuple[Node, Place], Term] = {}
@@ -108,7 +89,7 @@ class Elements:
         with self.tried(), self.scope():
             inner(Along(name))
         cuts = sorted({0, sizes[0], *(b for b in self.borders.pop(name, ()) if 0 < b < sizes[0])})
-        for low, high in zip(cuts, cuts[1:], strict=False):
+        for low, high in pairwise(cuts):
             with self.scope():
                 if high - low == 1:
                     self.lines.append("{")
@@ -123,7 +104,15 @@ class Elements:
     @contextmanager
     def tried(self) -> Iterator[None]:
         """Ask only, write nothing."""
-        kept = self.trial, self.lines, self._count, dict(self.before), list(self.first), dict(self.once), list(self.head)
+        kept = (
+            self.trial,
+            self.lines,
+            self._count,
+            dict(self.before),
+            list(self.first),
+            dict(self.once),
+            list(self.head),
+        )
         self.trial, self.lines = True, []
         yield
         self.trial, self.lines, _, self.before, self.first, self.once, self.head = kept
@@ -252,11 +241,13 @@ class Elements:
             rest = iter(i for i, n in zip(place, after, strict=True) if n > 1)
             return self.at(given, tuple(next(rest) if n > 1 else 0 for n in before))
         if all(isinstance(i, int) for i in place):
-            flat = np.ravel_multi_index(place, after)  # type: ignore[call-overload]
-            return self.at(given, tuple(map(int, np.unravel_index(flat, before))))
+            known = np.unravel_index(int(linear(place, after)), before)
+            return self.at(given, tuple(map(int, known)))
         flat = linear(place, after)
         strides = [prod(before[a + 1 :]) for a in range(len(before))]
-        return self.at(given, tuple(f"(({flat}) / {s} % {n})" if n > 1 else 0 for s, n in zip(strides, before, strict=True)))
+        return self.at(
+            given, tuple(f"(({flat}) / {s} % {n})" if n > 1 else 0 for s, n in zip(strides, before, strict=True))
+        )
 
     def _slice(self, node: Node, place: Place) -> Term:
         (given,) = node.arguments
@@ -276,13 +267,14 @@ class Elements:
     def _pad(self, node: Node, place: Place) -> Term:
         given, filler = node.arguments
         where: list[Index] = []
-        for i, n, (low, _, between) in zip(_full(node, place), given.shape, node.parameters["padding_config"], strict=True):
+        for i, n, (low, _, between) in zip(
+            _full(node, place), given.shape, node.parameters["padding_config"], strict=True
+        ):
             if between:
                 raise Unsupported("pads between numbers")
             inside = moved(i, -int(low))
-            if low or n != node.shape[len(where)]:
-                if not self._among(inside, 0, n):
-                    return self.at(filler, ())
+            if (low or n != node.shape[len(where)]) and not self._among(inside, 0, n):
+                return self.at(filler, ())
             where.append(inside)
         return self.at(given, _rows(given, where))
 
@@ -303,19 +295,30 @@ class Elements:
         return True
 
     def _concatenate(self, node: Node, place: Place) -> Term:
-        along, start = node.parameters["dimension"], 0
-        full = _full(node, place)
-        found = None
+        along, full, start = node.parameters["dimension"], _full(node, place), 0
+        parts: list[tuple[Node, list[Index]]] = []
         for given in node.arguments:
-            size = given.shape[along]
-            if self._among(moved(full[along], -start), 0, size):
-                where = [moved(i, -start) if a == along else i for a, i in enumerate(full)]
-                found = self.at(given, _rows(given, where))
-                if not self.trial:
-                    return found
-            start += size
-        assert found is not None
-        return found
+            if self._among(moved(full[along], -start), 0, given.shape[along]):
+                parts.append((given, [moved(i, -start) if a == along else i for a, i in enumerate(full)]))
+            start += given.shape[along]
+        return self._chosen(parts)
+
+    def _stack(self, node: Node, place: Place) -> Term:
+        along, full = node.parameters["axis"], _full(node, place)
+        rest = [i for a, i in enumerate(full) if a != along]
+        return self._chosen([(n, rest) for k, n in enumerate(node.arguments) if self._among(full[along], k, k + 1)])
+
+    def _chosen(self, parts: list[tuple[Node, list[Index]]]) -> Term:
+        """The number of the one array that it may come from; in a trial there may be several."""
+        return [self.at(given, _rows(given, where)) for given, where in parts][-1]
+
+    def _tile(self, node: Node, place: Place) -> Term:
+        (given,) = node.arguments
+        where = (
+            i if n == size else int(i) % n if isinstance(i, int) else f"(({spelled(i)}) % {n})"
+            for i, n, size in zip(_full(node, place), given.shape, node.shape, strict=True)
+        )
+        return self.at(given, _rows(given, list(where)))
 
     def _dynamic_slice(self, node: Node, place: Place) -> Term:
         given, *starts = node.arguments
@@ -376,7 +379,9 @@ class Elements:
 
         def number(summed: Place) -> Term:
             left, gone = iter(rest), iter(summed)
-            return self.at(given, _rows(given, [next(gone) if a in axes else next(left) for a in range(len(given.shape))]))
+            return self.at(
+                given, _rows(given, [next(gone) if a in axes else next(left) for a in range(len(given.shape))])
+            )
 
         return self._sum([given.shape[a] for a in axes], given.lane, number)
 
@@ -390,7 +395,9 @@ class Elements:
 
         def factor(k: int, own: Sequence[Index], summed: Place) -> Term:
             given, rest = node.arguments[k], iter(own)
-            where = [summed[contracted[k].index(a)] if a in contracted[k] else next(rest) for a in range(len(given.shape))]
+            where = [
+                summed[contracted[k].index(a)] if a in contracted[k] else next(rest) for a in range(len(given.shape))
+            ]
             return self.at(given, _rows(given, where))
 
         def number(summed: Place) -> Term:
@@ -416,13 +423,13 @@ class Elements:
         return Term(name, True)
 
     def sum(self, a: Term, b: Term) -> Term:
-        """a + b."""
+        """Sum."""
         if a.value == 0 or b.value == 0:
             return b if a.value == 0 else a
         return self.put(f"{a.text} + {b.text}", a.wide or b.wide)
 
     def product(self, a: Term, b: Term) -> Term:
-        """a·b, nothing where one is nothing for sure."""
+        """Product; nothing where one is nothing for sure."""
         if a.value == 0 or b.value == 0:
             return Term("((T)0)", False, 0.0)
         if a.value == 1 or b.value == 1:
@@ -454,100 +461,6 @@ class Elements:
         name = self.fresh("m")
         self.lines.append(f"const mask {name} = {text};")
         return Term(name, True)
-
-
-def kind_of(node: Node) -> str:
-    """Type of a single number in C."""
-    return {"f": "T", "b": "int"}.get(node.dtype.kind, "int64_t")
-
-
-BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-LOGIC = {"and": "&", "or": "|", "xor": "^"}
-FUNCTIONS = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "sqrt", "rsqrt", "pow", "logistic", "abs", "sign", "round", "floor")
-
-
-def spell(node: Node, terms: list[Term], wide: bool) -> str:
-    """An operation in C."""
-    op, texts = node.op, [t.text for t in terms]
-    if op in BINARY:
-        return f"{texts[0]} {BINARY[op]} {texts[1]}"
-    if op in LOGIC:
-        return f"{texts[0]} {LOGIC[op]} {texts[1]}"
-    if op == "neg":
-        return f"-{texts[0]}"
-    if op == "not":
-        return f"~{texts[0]}" if wide else f"!{texts[0]}"
-    if op == "square":
-        return f"{texts[0]} * {texts[0]}"
-    if op == "integer_pow":
-        return _power(texts[0], int(node.parameters["y"]), wide)
-    if op == "convert_element_type":
-        if not wide:
-            return f"({'T' if node.dtype.kind == 'f' else 'int64_t'}){texts[0]}"
-        if node.arguments[0].dtype.kind == "b" and node.dtype.kind == "f":
-            return f"SELECT({texts[0]}, SPREAD(1), ZERO)"
-        raise Unsupported("change of type in lanes")
-    if op == "select_n":
-        if len(terms) != 3:
-            raise Unsupported("choice among many")
-        if not wide or not terms[0].wide:
-            first, second = ((f"SPREAD({t.text})" if wide and not t.wide else t.text) for t in terms[1:])
-            return f"{texts[0]} ? {second} : {first}"
-        return f"SELECT({texts[0]}, {_spread(terms[2])}, {_spread(terms[1])})"
-    if op == "round" and int(node.parameters["rounding_method"]) != 1:
-        raise Unsupported("rounding away from zero")
-    if op in ("max", "min") or op in FUNCTIONS:
-        given = ", ".join(_spread(t) if wide else t.text for t in terms)
-        kind = "v" if wide else "i" if node.dtype.kind in "iu" else "s"
-        return f"{kind}_{op}({given})"
-    raise Unsupported(op)
-
-
-def _spread(term: Term) -> str:
-    return term.text if term.wide else f"SPREAD({term.text})"
-
-
-def _power(x: str, y: int, wide: bool) -> str:
-    if y == 0 or abs(y) > 8:
-        raise Unsupported("high powers")
-    found = " * ".join([x] * abs(y))
-    return found if y > 0 else f"{'SPREAD(1)' if wide else '((T)1)'} / ({found})"
-
-
-# Places ---------------------------------------------------------------------------------------------------------------
-
-
-def moved(index: Index, offset: int, stride: int = 1) -> Index:
-    """offset + stride·index."""
-    if isinstance(index, int):
-        return offset + stride * index
-    if stride != 1:
-        return f"({offset} + {stride} * {spelled(index)})"
-    if isinstance(index, Along):
-        return Along(index.name, index.offset + offset)
-    return f"({index} + {offset})" if offset else index
-
-
-def spelled(index: Index) -> str:
-    """An index in C."""
-    if isinstance(index, Along):
-        return f"({index.name} + {index.offset})" if index.offset else index.name
-    return str(index)
-
-
-def linear(place: Sequence[Index], shape: Sequence[int]) -> str:
-    """Where in memory, counted in rows."""
-    known, parts = 0, []
-    for a, index in enumerate(place):
-        stride = prod(shape[a + 1 :])
-        if isinstance(index, int):
-            known += index * stride
-        elif isinstance(index, Along):
-            known += index.offset * stride
-            parts.append(f"{index.name} * {stride}" if stride != 1 else index.name)
-        else:
-            parts.append(f"{index} * {stride}" if stride != 1 else index)
-    return " + ".join([*parts, str(known)] if known or not parts else parts)
 
 
 def _full(node: Node, place: Place) -> list[Index]:

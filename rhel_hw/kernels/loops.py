@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from rhel_hw.kernels.compiler import compiler, registered
-from rhel_hw.kernels.graph import Unsupported, graph_of
+from rhel_hw.kernels.compiler import registered, usable
+from rhel_hw.kernels.graph import graph_of
+from rhel_hw.kernels.nodes import Unsupported
 from rhel_hw.kernels.source import source_of
 
 Array = Any
@@ -26,24 +27,25 @@ LEAST_WORK = 1_000_000
 """Numbers of the state × steps: a shorter loop is over before a program in C is compiled or found."""
 
 
-def scan(body: Body, start: Any, xs: Any = None, length: int | None = None, *, size: int) -> tuple[Any, Any]:
-    """As `jax.lax.scan`, for a body whose arrays have lanes for their last axis; `size` numbers are in its state."""
+def pays(size: int, steps: int) -> bool:
+    """Whether a loop over a state of so many numbers is worth a program in C, and may be one."""
+    return size * steps >= LEAST_WORK and usable()
+
+
+def scan(body: Body, start: Any, xs: Any = None, length: int | None = None, *, in_c: bool) -> tuple[Any, Any]:
+    """As `jax.lax.scan`; in C if that is wanted and possible, for arrays whose last axis are lanes."""
     count = len(jax.tree.leaves(xs)[0]) if length is None else length
-    found = _in_c(body, start, xs, count, backwards=False) if _pays(size, count) else None
+    found = _in_c(body, start, xs, count, backwards=False) if in_c and count else None
     return jax.lax.scan(body, start, xs, length) if found is None else found
 
 
-def scan_back(body: Body, start: Any, length: int, *, size: int) -> tuple[Any, Any]:
+def scan_back(body: Body, start: Any, length: int, *, in_c: bool) -> tuple[Any, Any]:
     """The same from the last step to the first: what is kept of step k is in row length − 1 − k.
 
     There is a row more than steps, the last one, for what came before them: whoever calls writes it.
     """
-    found = _in_c(body, start, None, length, backwards=True) if _pays(size, length) else None
+    found = _in_c(body, start, None, length, backwards=True) if in_c and length else None
     return _by_xla(body, start, length) if found is None else found
-
-
-def _pays(size: int, length: int) -> bool:
-    return size * length >= LEAST_WORK and compiler() is not None
 
 
 def _by_xla(body: Body, start: Any, length: int) -> tuple[Any, Any]:
@@ -81,10 +83,7 @@ class _Loop:
         """What is carried at the end, and what is kept."""
         carried, rows = self.counts[2], self.length + self.backwards
         shapes = [(a.shape, a.dtype) for a in (v.aval for v in self.jaxpr.outvars)]
-        return [
-            jax.ShapeDtypeStruct(shape if k < carried else (rows, *shape), dtype)
-            for k, (shape, dtype) in enumerate(shapes)
-        ]
+        return [_shape(shape if k < carried else (rows, *shape), dtype) for k, (shape, dtype) in enumerate(shapes)]
 
     def in_c(self, *given: Array) -> list[Array]:
         """By its program."""
@@ -124,7 +123,7 @@ def _in_c(body: Body, start: Any, xs: Any, length: int, *, backwards: bool) -> t
         kept, kept_tree = jax.tree.flatten(kept)
         return [*jax.tree.leaves(end), *kept]
 
-    body_of = jax.make_jaxpr(opened)(*state, *(jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in series))
+    body_of = jax.make_jaxpr(opened)(*state, *(_shape(x.shape[1:], x.dtype) for x in series))
     try:
         graph = graph_of(body_of, len(state), series)
         source = source_of(graph, length, backwards=backwards)
@@ -140,6 +139,10 @@ def _in_c(body: Body, start: Any, xs: Any, length: int, *, backwards: bool) -> t
     return jax.tree.unflatten(tree, found[: len(state)]), jax.tree.unflatten(kept_tree, found[len(state) :])
 
 
+def _shape(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
 _loop: Any = Primitive("loop")
 """A loop in C; to derivatives, batches and other devices than processors, a loop of XLA."""
 _loop.multiple_results = True
@@ -150,7 +153,7 @@ def _shapes(*_given: Any, loop: _Loop) -> list[Any]:
 
 
 def _slope(given: Sequence[Array], tangents: Sequence[Any], *, loop: _Loop) -> Any:
-    tangents = [ad.instantiate_zeros(t) for t in tangents]
+    tangents = [ad.instantiate_zeros(t) for t in tangents]  # type: ignore[no-untyped-call]
     return jax.jvp(loop.by_xla, tuple(given), tuple(tangents))
 
 
@@ -167,4 +170,3 @@ mlir.register_lowering(_loop, mlir.lower_fun(lambda *given, loop: loop.by_xla(*g
 mlir.register_lowering(
     _loop, mlir.lower_fun(lambda *given, loop: loop.in_c(*given), multiple_results=True), platform="cpu"
 )
-

@@ -1,6 +1,7 @@
-/* Loops over many lanes, called by XLA. What comes before this defines:
-   T, the type of a number; BYTES of one; DOUBLE or not; WIDTH, lanes of a vector; LANES, all lanes; ROOM, vectors that
-   a tile needs to work in. What comes after defines `tile`, which runs the loop for WIDTH lanes, and `run`. */
+/* Loops over many lanes, called by XLA: what they have in common. What comes before this, in a program that is written by
+   source.py, defines T, the type of a number; BYTES of one; whether it is DOUBLE; WIDTH, lanes of a vector; LANES, all
+   lanes; ROOM, vectors that a tile needs to work in; MOST, arrays at most. What comes after is `tile`: the loop for WIDTH
+   lanes. */
 
 #include <math.h>
 #include <sched.h>
@@ -8,7 +9,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "xla/ffi/api/c_api.h"
 
@@ -135,7 +135,6 @@ static void tile(void *const *in, void *const *out, int64_t first, vec *work);
 
 /* Tiles are taken one after another by the thread that calls and by those of XLA that help it. */
 
-#define LARGE (1 << 22) /* bytes of results that are large */
 #define TILES ((LANES + WIDTH - 1) / WIDTH)
 
 typedef struct {
@@ -185,20 +184,6 @@ static int64_t helpers(XLA_FFI_CallFrame *frame)
     return (threads < TILES ? threads : TILES) - 1;
 }
 
-/* Where a result goes. Memory of large ones is often new: in large pages it is there five hundred times sooner. */
-static void *roomy(const XLA_FFI_Buffer *result)
-{
-    int64_t bytes = BYTES;
-    for (int64_t i = 0; i < result->rank; i++)
-        bytes *= result->dims[i];
-#ifdef MADV_HUGEPAGE
-    const uintptr_t page = 4096, first = ((uintptr_t)result->data + page - 1) & -page;
-    if (bytes >= LARGE)
-        madvise((void *)first, ((uintptr_t)result->data + bytes - first) & -page, MADV_HUGEPAGE);
-#endif
-    return result->data;
-}
-
 XLA_FFI_Error *run(XLA_FFI_CallFrame *frame)
 {
     XLA_FFI_Extension_Base *extension = frame->extension_start;
@@ -212,7 +197,7 @@ XLA_FFI_Error *run(XLA_FFI_CallFrame *frame)
     for (int64_t i = 0; i < frame->args.size; i++)
         shared->in[i] = ((XLA_FFI_Buffer *)frame->args.args[i])->data;
     for (int64_t i = 0; i < frame->rets.size; i++)
-        shared->out[i] = roomy(frame->rets.rets[i]);
+        shared->out[i] = ((XLA_FFI_Buffer *)frame->rets.rets[i])->data;
     const int64_t others = helpers(frame);
     atomic_init(&shared->next, 0);
     atomic_init(&shared->done, 0);

@@ -9,8 +9,9 @@ from math import prod
 
 import numpy as np
 
-from rhel_hw.kernels.elements import Along, Elements, Place, Stored, Term
-from rhel_hw.kernels.graph import Graph, Node, Unsupported
+from rhel_hw.kernels.elements import Elements, Stored
+from rhel_hw.kernels.nodes import FUNCTIONS, VIEWS, Graph, Node, Unsupported
+from rhel_hw.kernels.places import Along, Place
 
 UNROLLED = 64
 """Most rows that are written out one by one."""
@@ -18,10 +19,9 @@ SHORT = 4
 """Longest axis that is written out within a loop."""
 WORTH = 3.0
 """Operations from which on a number is stored rather than computed again."""
-COSTS = {"div": 4, "sqrt": 4, "rsqrt": 5, "pow": 30} | dict.fromkeys(
-    ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "logistic"), 15
-)
-FREE = frozenset("broadcast_in_dim reshape squeeze transpose slice rev pad concatenate dynamic_slice gather".split())
+COSTS = dict.fromkeys(FUNCTIONS, 15) | {"div": 4, "sqrt": 4, "rsqrt": 5, "pow": 30}
+FREE = VIEWS - {"neg"} | {"concatenate", "dynamic_slice", "gather", "pad", "rev", "row", "scatter"}
+"""Primitives that only tell where a number is."""
 
 
 @dataclass(eq=False)
@@ -120,18 +120,14 @@ def _own(node: Node) -> Node:
     return Node("copy", node.shape, node.dtype, (node,), lane=node.lane, order=node.order)
 
 
-def compute(elements: Elements, root: Root, place: Place) -> Term:
-    """A number that is stored."""
-    return elements.again(root.node, place)
-
-
 def _asked(elements: Elements, roots: list[Root]) -> dict[Node, set[Place]]:
     """What is read to compute some roots in one loop."""
     with elements.tried():
+
         def write(loops: Place) -> None:
             for root in roots:
                 for place in places(root.node.rows, loops):
-                    compute(elements, root, place)
+                    elements.again(root.node, place)
 
         elements.loops(roots[0].key, write)
     return elements.asked
@@ -158,17 +154,23 @@ def _grouped(roots: list[Root], asked: dict[Root, dict[Node, set[Place]]]) -> li
 
 def _same(read: set[Place], key: tuple[int, ...]) -> bool:
     """Whether all is read from where the loops are."""
-    if not key:
-        return True
-    return all(
-        len(loops := [i for i in place if not isinstance(i, int)]) == len(key)
-        and all(isinstance(i, Along) and i.offset == 0 for i in loops)
-        and len({i.name for i in loops if isinstance(i, Along)}) == len(key)
-        for place in read
-    )
+    return not key or all(_counters(place) == sorted(_counters(place)) and _plain(place, key) for place in read)
 
 
-def _read_elsewhere(root: Root, roots: list[Root], asked: dict[Root, dict[Node, set[Place]]], level: dict[Root, int]) -> bool:
+def _counters(place: Place) -> list[int]:
+    """Counters of loops in a place; those of inner loops are larger."""
+    return [int(i.name[1:]) for i in place if isinstance(i, Along)]
+
+
+def _plain(place: Place, key: tuple[int, ...]) -> bool:
+    """Whether a place has a counter for every loop, and nothing is added to them."""
+    loops = [i for i in place if not isinstance(i, int)]
+    return len(loops) == len(key) == len({i for i in loops if isinstance(i, Along) and i.offset == 0})
+
+
+def _read_elsewhere(
+    root: Root, roots: list[Root], asked: dict[Root, dict[Node, set[Place]]], level: dict[Root, int]
+) -> bool:
     return any(root.node in asked[other] and level[other] != level[root] for other in roots if other is not root)
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from rhel_hw.kernels.compiler import usable
+from rhel_hw.kernels.compiler import version as compiler_version
+
 
 def machine() -> dict[str, str]:
     """Where the numbers come from."""
@@ -20,6 +23,7 @@ def machine() -> dict[str, str]:
         "python": platform.python_version(),
         "jax": version("jax"),
         "rhel-hw": version("rhel-hw"),
+        "loops by": compiler_version() if usable() else "XLA",
     }
 
 

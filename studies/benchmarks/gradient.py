@@ -17,7 +17,7 @@ from rhel_hw.baselines import BPTT, ThroughTime
 from rhel_hw.hru import NonlinearUnits, Theta
 from rhel_hw.integrators import Leapfrog
 from rhel_hw.layers import WATCHED, Echoes, Method, positions
-from rhel_hw.problem import Program, on_all_cores
+from rhel_hw.problem import Program
 from rhel_hw.propagation import Keep
 from rhel_hw.propagation import run as run_free
 from rhel_hw.recurrences import NonlinearRow
@@ -43,6 +43,9 @@ class Row:
     steps: int
     loss: str
     free_seconds: float
+    """Of a pass as `simulate` makes it: of circuits its final state is kept, of layers all positions."""
+    forward_over_free: float | None
+    """The forward pass of a layer; None of circuits."""
     rhel_over_free: float
     bptt_over_free: float
     rhel_over_bptt: float
@@ -107,7 +110,7 @@ def measure(size: Size, loss: str, rounds: int) -> Row:
     hamiltonian, problem = design.hamiltonian, Teacher(loss=loss, batch=size.batch).problem(design)
     calls: dict[str, Callable[[], Any]] = {
         "free": partial(run_free, hamiltonian, problem.integrator, Keep.FINAL, *problem.run),
-        "rhel": lambda: on_all_cores(problem, lambda share: RHEL().program(share).run()),
+        "rhel": lambda: RHEL().found(problem),
         "bptt": lambda: BPTT().gradient(problem).parts,
     }
     programs = {"rhel": RHEL().program(problem), "bptt": BPTT().program(problem)}
@@ -133,7 +136,7 @@ def layer_programs(size: Units) -> dict[str, Program]:
 def measure_layer(size: Units, rounds: int) -> Row:
     """One layer."""
     found = layer_programs(size)
-    inputs = found["free"].arguments[-1]
+    inputs = found["rhel"].arguments[-1]
     sizes = (size.coordinates, size.batch, size.steps)
     calls = {name: program.run for name, program in found.items()}
     return _row("nonlinear units", sizes, "trajectory", calls, found, inputs.nbytes, rounds)
@@ -165,6 +168,7 @@ def _row(
         *sizes,
         loss,
         seconds["free"],
+        seconds["forward"] / seconds["free"] if "forward" in seconds else None,
         seconds["rhel"] / seconds["free"],
         seconds["bptt"] / seconds["free"],
         seconds["rhel"] / seconds["bptt"],

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
-import subprocess
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
@@ -18,24 +15,12 @@ from numpy.typing import NDArray
 
 from devices import ArgumentError
 from rhel_hw.hru import DELTA, GAIN, STIFFNESS
+from rhel_hw.kernels.compiler import compiled, compiler
 
 Floats = NDArray[np.float32]
 
-FLAGS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
+FAST = ("-ffast-math",)
 MISSING = "no C compiler: apt-get install gcc, or set CC"
-
-
-def compiler() -> str | None:
-    """Path of the C compiler, if there is one: `CC`, or cc."""
-    return shutil.which(os.environ.get("CC", "cc"))
-
-
-def version() -> str:
-    """First line of what the compiler says of itself."""
-    path = compiler()
-    if path is None:
-        return "none"
-    return subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
 
 
 @dataclass(frozen=True)
@@ -73,13 +58,9 @@ def built(features: int) -> Kernel | None:
 def _built(path: str, features: int) -> Kernel:
     with TemporaryDirectory(prefix="rhel-hw-kernel-") as folder, as_file(files(__package__) / "leapfrog.c") as source:
         library = Path(folder) / "leapfrog.so"
-        command = [path, *FLAGS, f"-DFEATURES={features}", "-o", str(library), str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ArgumentError(
-                f"Argument `CC` must be a C compiler, but {path} ended with code "
-                f"{done.returncode}: {done.stderr.strip()}"
-            )
+        fault = compiled(path, source, library, (*FAST, f"-DFEATURES={features}"))
+        if fault is not None:
+            raise ArgumentError(f"Argument `CC` must be a C compiler, but {path} does not compile leapfrog.c: {fault}")
         return Kernel(ctypes.CDLL(str(library)))
 
 

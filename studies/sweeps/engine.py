@@ -30,7 +30,6 @@ from rhel_hw.runtime import configure
 from studies.provenance import code, versions
 from studies.sweeps.axes import Sweep
 from studies.sweeps.batch import run_batch, shapes
-from studies.sweeps.heap import kept_heap
 from studies.sweeps.layout import Coord, Layout
 from studies.sweeps.quantities import OUTCOMES, words
 from studies.sweeps.setups import Group, Lane, Plan
@@ -285,7 +284,7 @@ def _threads(do: Callable[[int], None], numbers: list[int], workers: int) -> Ite
         do(number)
         return number
 
-    with kept_heap(), ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         pending = {pool.submit(one, number) for number in numbers}
         try:
             while pending:

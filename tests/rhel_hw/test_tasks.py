@@ -299,7 +299,6 @@ def test_a_gradient_takes_less_than_backpropagation(size, loss):
 
 
 @pytest.mark.speed
-@pytest.mark.xfail(reason="3 to 5 free passes, since those became many times faster: docs/performance.md")
 @sized
 @lost
 def test_a_gradient_takes_a_few_free_passes(size, loss):
