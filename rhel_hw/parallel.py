@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from circuits.operators import lanes
 from rhel_hw.hru import DELTA, STIFFNESS, LinearUnits
 from rhel_hw.integrators import Energy, Integrator, Leapfrog
+from rhel_hw.kernels import loops
 from rhel_hw.operations import Operation, Stencil
 from rhel_hw.passes import Sums
 
@@ -28,23 +29,26 @@ FEWEST_STEPS = 4096
 """Blocks were measured to be faster from here on (`rhel-hw benchmark scan`),"""
 FREE_LANES, ECHO_LANES = range(16, 49), range(1, 33)
 """if a step has so many numbers, units × batch: fewer are run as fast by the loop, more are too much for the caches."""
+LANES_IN_C = 4
+"""Lanes that a loop in C has at least."""
 
 
 def pays_free(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
     """Whether a free pass by blocks is possible here, and was measured to be faster than a loop over the steps."""
-    return _possible(energy, integrator) and steps >= FEWEST_STEPS and energy.size * batch in FREE_LANES
+    return _possible(energy, integrator, steps, batch) and energy.size * batch in FREE_LANES
 
 
 def pays_echo(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
     """The same of echoes."""
-    return _possible(energy, integrator) and steps >= FEWEST_STEPS and energy.size * batch in ECHO_LANES
+    return _possible(energy, integrator, steps, batch) and energy.size * batch in ECHO_LANES
 
 
-def _possible(energy: Energy, integrator: Integrator) -> bool:
-    """Powers of a step need double precision, whatever that of the run."""
+def _possible(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
+    """Powers of a step need double precision, whatever that of the run; and a loop in C is faster than blocks."""
     double = jnp.result_type(jnp.float64) == jnp.float64
-    own = isinstance(energy, LinearUnits) and not energy.features
-    return own and isinstance(integrator, Leapfrog) and double
+    own = isinstance(energy, LinearUnits) and not energy.features and isinstance(integrator, Leapfrog)
+    in_c = batch >= LANES_IN_C and loops.pays(energy.size * batch, steps)
+    return own and double and steps >= FEWEST_STEPS and not in_c
 
 
 def positions(theta: Theta, inputs: Array, step: Array) -> tuple[Array, State]:

@@ -23,13 +23,15 @@ from rhel_hw.kernels.source import source_of
 Array = Any
 Body = Callable[[Any, Any], tuple[Any, Any]]
 
-LEAST_WORK = 1_000_000
-"""Numbers of the state × steps: a shorter loop is over before a program in C is compiled or found."""
+TURN = 1000
+"""Numbers of a state that take XLA as long as the turn of its loop."""
+LEAST_WORK = 2_000_000
+"""Numbers × steps, a turn among them: a shorter loop is over before a program in C is compiled or found."""
 
 
 def pays(size: int, steps: int) -> bool:
     """Whether a loop over a state of so many numbers is worth a program in C, and may be one."""
-    return size * steps >= LEAST_WORK and usable()
+    return (size + TURN) * steps >= LEAST_WORK and usable()
 
 
 def scan(body: Body, start: Any, xs: Any = None, length: int | None = None, *, in_c: bool) -> tuple[Any, Any]:

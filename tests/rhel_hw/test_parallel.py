@@ -8,6 +8,7 @@ import pytest
 from rhel_hw import parallel
 from rhel_hw.hru import LinearUnits, NonlinearUnits
 from rhel_hw.integrators import Leapfrog, Yoshida4
+from rhel_hw.kernels.compiler import KERNELS, compiler
 from rhel_hw.layers import WATCHED, Echoes, echoed, positions
 from rhel_hw.operations import Richardson, SignFlip
 
@@ -54,7 +55,8 @@ def test_single_precision_is_as_good(monkeypatch, steps):
         assert float(jnp.linalg.norm(a - b)) <= 1e-3 * float(jnp.linalg.norm(b))  # differences of large squares
 
 
-def test_only_linear_units_by_leapfrog_are_cut_into_blocks():
+def test_only_linear_units_by_leapfrog_are_cut_into_blocks(monkeypatch):
+    monkeypatch.setenv(KERNELS, "0")
     long, few = 10**6, 4
     assert parallel.pays_free(LinearUnits(8), Leapfrog(), long, few)
     assert parallel.pays_echo(LinearUnits(8), Leapfrog(), long, few)
@@ -65,11 +67,21 @@ def test_only_linear_units_by_leapfrog_are_cut_into_blocks():
     assert not parallel.pays_echo(LinearUnits(64), Leapfrog(), long, 64)
 
 
+@pytest.mark.skipif(compiler() is None, reason="no C compiler: apt-get install gcc, or set CC")
+def test_none_are_where_loops_are_in_c():
+    for pays in (parallel.pays_free, parallel.pays_echo):
+        assert not pays(LinearUnits(8), Leapfrog(), 10**6, 4)
+        assert pays(LinearUnits(16), Leapfrog(), 10**6, 2)  # too few lanes for a vector
+
+
 @pytest.mark.slow
 @pytest.mark.speed
-def test_blocks_are_used_only_where_they_are_faster():
+def test_blocks_are_used_only_where_they_are_faster(monkeypatch):
+    """Without a compiler."""
     from studies.benchmarks import scan
 
+    monkeypatch.setenv(KERNELS, "0")
+    jax.clear_caches()
     rows = scan.run(sizes=((4096, 8), (4096, 32), (16_384, 8), (16_384, 32)), rounds=9)
     used = [r.free_ratio for r in rows if r.free_by_blocks] + [r.echo_ratio for r in rows if r.echo_by_blocks]
     assert len(used) == 6
