@@ -60,15 +60,6 @@ they stray, and by how much an echo that is not nudged misses the way it came, o
 
 def positions(energy: Energy, integrator: Integrator, theta: Theta, inputs: Array, step: Array) -> tuple[Array, State]:
     """Positions at the end of every step, (steps, n, batch), and the last state; from rest, by inputs (steps, m, …)."""
-    if parallel.pays_free(energy, integrator, len(inputs), inputs.shape[-1]):
-        return parallel.positions(theta, inputs, step)
-    return looped_positions(energy, integrator, theta, inputs, step)
-
-
-def looped_positions(
-    energy: Energy, integrator: Integrator, theta: Theta, inputs: Array, step: Array
-) -> tuple[Array, State]:
-    """The same by a loop over all steps."""
     prepared = energy.prepare(theta)
     rest = _rest(energy, inputs)
 
@@ -115,7 +106,7 @@ def _backward(energy: Energy, how: Echoes, kept: Any, slopes: Array) -> Any:
 
     nudges = Nudges(lambda _: displacement(-1), lambda _, i: displacement(i), every=steps > 1)
     keys = tuple(theta)
-    if parallel.pays_echo(energy, how.integrator, steps, batch):
+    if parallel.pays(energy, how.integrator, steps, batch):
         sums = parallel.echo(how.operation, how.stencil, theta, inputs, final, slopes, step, strength)
     else:
         wanted = Wanted(energy.moved_by(keys), inputs=True, step=timed is not None)

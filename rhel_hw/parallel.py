@@ -1,4 +1,4 @@
-"""Linear units without a loop over every step: blocks of steps side by side, then from block to block.
+"""Echoes of linear units without a loop over every step: blocks of steps side by side, then from block to block.
 
 A step of a linear unit is z → M·z + f with the same M at every step, and such maps compose to one of their kind. So
 the steps are cut into blocks; all blocks run at once from rest, one loop carries the state from block to block, and
@@ -27,35 +27,22 @@ Theta = Mapping[str, Array]
 
 FEWEST_STEPS = 4096
 """Blocks were measured to be faster from here on (`rhel-hw benchmark scan`),"""
-FREE_LANES, ECHO_LANES = range(16, 49), range(1, 33)
-"""if a step has so many numbers, units × batch: fewer are run as fast by the loop, more are too much for the caches."""
+MOST_LANES = 32
+"""if a step has no more numbers, units × batch: others are too much for the caches."""
 LANES_IN_C = 4
 """Lanes that a loop in C has at least."""
 
 
-def pays_free(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
-    """Whether a free pass by blocks is possible here, and was measured to be faster than a loop over the steps."""
-    return _possible(energy, integrator, steps, batch) and energy.size * batch in FREE_LANES
+def pays(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
+    """Whether echoes by blocks are possible here, and were measured to be faster than a loop over the steps.
 
-
-def pays_echo(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
-    """The same of echoes."""
-    return _possible(energy, integrator, steps, batch) and energy.size * batch in ECHO_LANES
-
-
-def _possible(energy: Energy, integrator: Integrator, steps: int, batch: int) -> bool:
-    """Powers of a step need double precision, whatever that of the run; and a loop in C is faster than blocks."""
+    Powers of a step need double precision, whatever that of the run; and no blocks are as fast as a loop in C.
+    """
     double = jnp.result_type(jnp.float64) == jnp.float64
     own = isinstance(energy, LinearUnits) and not energy.features and isinstance(integrator, Leapfrog)
     in_c = batch >= LANES_IN_C and loops.pays(energy.size * batch, steps)
-    return own and double and steps >= FEWEST_STEPS and not in_c
-
-
-def positions(theta: Theta, inputs: Array, step: Array) -> tuple[Array, State]:
-    """What `layers.positions` gives, for linear units."""
-    rest = jnp.zeros_like(inputs[0])
-    q, p = _evolve(theta, step, (rest, rest), inputs, None)
-    return q, (q[-1], p[-1])
+    few = energy.size * batch <= MOST_LANES
+    return own and double and few and steps >= FEWEST_STEPS and not in_c
 
 
 def echo(
@@ -90,7 +77,7 @@ def echo(
     )
 
 
-def _evolve(theta: Theta, step: Array, start: State, forces: Array, nudges: Array | None) -> State:
+def _evolve(theta: Theta, step: Array, start: State, forces: Array, nudges: Array) -> State:
     """States after every step and the nudge that follows it, (steps, n, …) each."""
     steps, size, *more = forces.shape
     inside = max(1, round(steps**0.5))
@@ -104,13 +91,13 @@ def _evolve(theta: Theta, step: Array, start: State, forces: Array, nudges: Arra
     def joined(x: Array) -> Array:
         return jnp.moveaxis(x, 2, 0).reshape(blocks * inside, size, *more)[:steps]
 
-    def advance(state: State, given: tuple[Array, Array | None]) -> tuple[State, State]:
+    def advance(state: State, given: tuple[Array, Array]) -> tuple[State, State]:
         q, p = _step(theta, step, *state, given[0])
-        state = (q, p if given[1] is None else p + given[1])
+        state = (q, p + given[1])
         return state, state
 
     still = jnp.zeros((size, blocks, *more), forces.dtype)
-    _, alone = jax.lax.scan(advance, (still, still), (cut(forces), None if nudges is None else cut(nudges)))
+    _, alone = jax.lax.scan(advance, (still, still), (cut(forces), cut(nudges)))
     powers = _powers(theta, step, inside)
 
     def carry_on(state: State, ends: State) -> tuple[State, State]:

@@ -198,14 +198,13 @@ def _scan(rounds: int) -> Measured:
 
     with progress("measuring", "sizes") as report:
         rows = scan.run(rounds=rounds, report=report)
-    table = _table("steps", "lanes", "free pass", "by blocks", "used", "echoes", "by blocks", "used")
+    table = _table("steps", "lanes", "free pass", "echoes", "by blocks", "used")
     for r in rows:
         table.add_row(
-            f"{r.steps}", f"{r.lanes}", f"{1e3 * r.free_seconds:.2f} ms", f"{r.free_ratio:.2f}×",
-            "yes" if r.free_by_blocks else "", f"{1e3 * r.echo_seconds:.2f} ms", f"{r.echo_ratio:.2f}×",
-            "yes" if r.echo_by_blocks else "",
+            f"{r.steps}", f"{r.lanes}", f"{1e3 * r.free_seconds:.2f} ms", f"{1e3 * r.echo_seconds:.2f} ms",
+            f"{r.ratio:.2f}×", "yes" if r.by_blocks else "",
         )  # fmt: skip
-    words = "lanes: units × batch; times by a loop over all steps, and by blocks over that"
+    words = "lanes: units × batch; times by a loop over all steps, and of echoes by blocks over that"
     return Measured({"rows": rows}, [table, words])
 
 

@@ -1,4 +1,4 @@
-"""Linear units by blocks of steps against the loop over every step: where blocks pay."""
+"""Echoes of linear units by blocks of steps against the loop over every step: where blocks pay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from rhel_hw import parallel
 from rhel_hw.hru import LinearUnits
 from rhel_hw.integrators import Leapfrog
-from rhel_hw.layers import looped_positions
+from rhel_hw.layers import positions
 from rhel_hw.nudging import Nudges
 from rhel_hw.operations import Centred, MomentumFlip
 from rhel_hw.passes import Wanted, echo
@@ -28,18 +28,16 @@ BATCH = 4
 
 @dataclass(frozen=True)
 class Row:
-    """One size in single precision; ratios are times by blocks over times by the loop."""
+    """One size in single precision; ratios are times of echoes by blocks over those by the loop."""
 
     steps: int
     lanes: int
     free_seconds: float
-    """By the loop."""
-    free_ratio: float
-    free_by_blocks: bool
-    """Whether models use blocks here."""
     echo_seconds: float
-    echo_ratio: float
-    echo_by_blocks: bool
+    """By the loop."""
+    ratio: float
+    by_blocks: bool
+    """Whether models use blocks here."""
 
 
 def run(*, sizes: tuple[tuple[int, int], ...] = SIZES, rounds: int = 9, report: Report | None = None) -> list[Row]:
@@ -58,23 +56,18 @@ def measure(steps: int, lanes: int, rounds: int) -> Row:
     theta = {k: jnp.asarray(rng.uniform(0.3, 0.9, units.size), jnp.float32) for k in units.keys}
     u, slopes = (jnp.asarray(rng.normal(size=(steps, units.size, BATCH)), jnp.float32) for _ in range(2))
     one = jnp.ones((), jnp.float32)
-    looped = jax.jit(lambda theta, u: looped_positions(units, Leapfrog(), theta, u, one))
-    blocks = jax.jit(lambda theta, u: parallel.positions(theta, u, one))
-    final = looped(theta, u)[1]
+    free = jax.jit(lambda theta, u: positions(units, Leapfrog(), theta, u, one))
+    final = free(theta, u)[1]
     found = interleaved(
         {
-            "looped": lambda: looped(theta, u),
-            "blocks": lambda: blocks(theta, u),
-            "echo looped": lambda: _echo(theta, u, final, slopes),
-            "echo blocks": lambda: _echo_by_blocks(theta, u, final, slopes),
+            "free": lambda: free(theta, u),
+            "looped": lambda: _echo(theta, u, final, slopes),
+            "blocks": lambda: _echo_by_blocks(theta, u, final, slopes),
         },
         rounds,
     )
-    return Row(
-        steps, lanes, found["looped"], found["blocks"] / found["looped"],
-        parallel.pays_free(units, Leapfrog(), steps, BATCH), found["echo looped"],
-        found["echo blocks"] / found["echo looped"], parallel.pays_echo(units, Leapfrog(), steps, BATCH),
-    )  # fmt: skip
+    used = parallel.pays(units, Leapfrog(), steps, BATCH)
+    return Row(steps, lanes, found["free"], found["looped"], found["blocks"] / found["looped"], used)
 
 
 @jax.jit

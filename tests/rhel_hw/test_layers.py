@@ -10,7 +10,7 @@ import pytest
 from circuits.generators import ladder
 from rhel_hw import Centred, Leapfrog, MomentumFlip, OneSided, Richardson, SignFlip
 from rhel_hw.hru import GAIN, INJECTION, LinearUnits, NonlinearUnits
-from rhel_hw.layers import WATCHED, Echoes, echoed, looped_positions, positions
+from rhel_hw.layers import WATCHED, Echoes, echoed, positions
 
 ONE = jnp.ones(())
 UNWATCHED = jnp.zeros(WATCHED)
@@ -62,7 +62,7 @@ def test_units_may_share_features(kind):
     def apart(units, theta, x):
         own = {k: theta[k] for k in units.keys}
         u = jnp.einsum("nf,kfb->knb", theta[INJECTION].reshape(4, 3), x)
-        return looped_positions(kind(4), Leapfrog(), own, u, ONE)[0]
+        return positions(kind(4), Leapfrog(), own, u, ONE)[0]
 
     def by_echo(units, theta, x):
         return echoed(units, Echoes(stencil=Richardson()), theta, x, ONE, 1e-3 * ONE, UNWATCHED)
@@ -85,7 +85,7 @@ def test_differences_of_log_cosh_are_as_exact_as_the_stencil(stencil, order):
     def by_echo(strength):
         return lambda theta: echoed(units, Echoes(stencil=stencil), theta, u, ONE, strength * ONE, UNWATCHED)
 
-    exact = jax.grad(loss)(theta, lambda theta: looped_positions(units, Leapfrog(), theta, u, ONE)[0])[GAIN]
+    exact = jax.grad(loss)(theta, lambda theta: positions(units, Leapfrog(), theta, u, ONE)[0])[GAIN]
     sizes = (0.005, 0.01)
     errors = [float(jnp.linalg.norm(jax.grad(loss)(theta, by_echo(s))[GAIN] - exact)) for s in sizes]
     assert np.log2(errors[1] / errors[0]) == pytest.approx(order, abs=0.2)
