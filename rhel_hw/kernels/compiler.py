@@ -13,6 +13,7 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
@@ -55,9 +56,17 @@ def compiled(path: str, source: Path, library: Path, flags: Sequence[str]) -> st
     return done.stderr.strip() or f"code {done.returncode}" if done.returncode else None
 
 
-@cache
 def registered(text: str) -> str | None:
-    """Name under which XLA knows a program, or none if it cannot be compiled here."""
+    """Name under which XLA knows a program, or none if it cannot be compiled here; each is made once."""
+    with _making:
+        return _registered(text)
+
+
+_making = Lock()
+
+
+@cache
+def _registered(text: str) -> str | None:
     import jax
     from jaxlib import version as jaxlib_version
 

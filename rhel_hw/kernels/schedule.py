@@ -13,7 +13,7 @@ from rhel_hw.kernels.elements import Elements, Stored
 from rhel_hw.kernels.nodes import FUNCTIONS, VIEWS, Graph, Node, Unsupported
 from rhel_hw.kernels.places import Along, Place
 
-UNROLLED = 64
+UNROLLED = 32
 """Most rows that are written out one by one."""
 SHORT = 4
 """Longest axis that is written out within a loop."""

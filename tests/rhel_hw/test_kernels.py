@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import jax
@@ -392,6 +393,14 @@ def test_programs_are_kept_on_disk(kept, tmp_path, monkeypatch):
         if len(found) == 2:
             library.write_bytes(b"half of a program")
     assert found[0] == found[1] == found[2] != ""
+
+
+def test_threads_make_a_program_once(kept):
+    """As shares of a problem do that are traced at the same time."""
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: is_in_c(partial(loop, factor=0.7), numbers(3, 8)), range(4)))
+    assert found == [True] * 4
+    assert len(kept()) == 1
 
 
 def test_old_programs_are_let_go(kept, monkeypatch):
