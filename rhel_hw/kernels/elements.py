@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rhel_hw.kernels.nodes import ELEMENTWISE, Node, Unsupported
-from rhel_hw.kernels.operations import Term, kind_of, spell
+from rhel_hw.kernels.operations import LOGIC, Term, kind_of, spell
 from rhel_hw.kernels.places import Along, Index, Place, linear, moved, spelled
 
 FEW = 16
@@ -189,7 +189,10 @@ class Elements:
     def _stored(self, node: Node, place: Place) -> Term:
         held = self.stored[node]
         where = linear(place, held.rows)
+        self._of_one_kind(node)
         if node.op == "operand":
+            if held.wide and node.dtype.kind == "b":
+                raise Unsupported("decisions of lanes that are given")
             if held.wide:
                 return self.put(f"LOAD({held.name} + ({where}) * LANES)", True)
             if all(isinstance(i, int) for i in place):
@@ -202,6 +205,7 @@ class Elements:
         return self.put(f"{held.name}[{where}]", held.wide)
 
     def _made(self, node: Node, place: Place) -> Term:
+        self._of_one_kind(node)
         if node.op in ELEMENTWISE:
             return self._operation(node, [self.at(n, _within(n, node, place)) for n in node.arguments])
         maker = getattr(self, "_" + node.op.replace("-", "_"), None)
@@ -209,6 +213,12 @@ class Elements:
             raise Unsupported(node.op)
         found: Term = maker(node, place)
         return found
+
+    def _of_one_kind(self, node: Node) -> None:
+        """Refuse lanes, and other fractions, of another precision, and whole numbers in lanes."""
+        own = node.dtype == self.dtype or node.dtype.kind == "b"
+        if not own and (node.lane or node.dtype.kind not in "iu"):
+            raise Unsupported(f"{node.dtype} beside {self.dtype}")
 
     def _row(self, node: Node, place: Place) -> Term:
         return self.at(node.arguments[0], ("step", *place))
@@ -342,10 +352,12 @@ class Elements:
         batch = tuple(i for a, i in enumerate(full) if a not in offsets)
         row: Index
         if chosen.value is None:
-            if chosen.shape not in ((), (1,)):
+            if chosen.shape not in ((), (1,)) or "FILL" in str(node.parameters["mode"]):
                 raise Unsupported("gather by computed indices")
             row = self._from(chosen, given.shape[0] - 1, 0)
         else:
+            if chosen.value.min() < 0 or chosen.value.max() >= given.shape[0]:
+                raise Unsupported("gather from beyond")
             term = self.at(chosen, (*batch, 0)[: len(chosen.shape)])
             row = term.text if term.value is None else int(term.value)
         return self.at(given, _rows(given, [row, *(full[a] for a in offsets)]))
@@ -358,6 +370,8 @@ class Elements:
         if chosen.value is None or len(chosen.shape) != 2:
             raise Unsupported("scatter to computed indices")
         to = np.broadcast_to(chosen.value, chosen.shape)[:, 0]
+        if to.min() < 0 or to.max() >= given.shape[0]:
+            raise Unsupported("scatter beyond")
         first, rest = place[0], place[1:]
         if isinstance(first, int):
             found = np.flatnonzero(to == first)
@@ -443,11 +457,8 @@ class Elements:
 
     def _operation(self, node: Node, terms: list[Term]) -> Term:
         op, wide = node.op, any(t.wide for t in terms)
-        kinds = [n.dtype.kind for n in node.arguments]
-        if wide and any(k == "f" and n.dtype != self.dtype for k, n in zip(kinds, node.arguments, strict=True)):
-            raise Unsupported("lanes in more than one precision")
-        if wide and any(k in "iu" for k in kinds):
-            raise Unsupported("whole numbers in lanes")
+        if wide and op in LOGIC and not all(t.wide for t in terms):
+            raise Unsupported("decisions of lanes and others")
         if op == "copy":
             return terms[0]
         if op == "mul" and node.dtype.kind == "f":

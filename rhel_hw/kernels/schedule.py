@@ -106,8 +106,8 @@ def _roots(graph: Graph) -> list[Root]:
         own = _own(after)
         found.setdefault(own, Root(own)).carried.append(k)
     for j, node in enumerate(graph.kept):
-        if not node.lane:
-            raise Unsupported("an array without lanes is kept")
+        if not node.lane or node.dtype.kind != "f":
+            raise Unsupported("an array without lanes, or not of fractions, is kept")
         own = _own(node)
         found.setdefault(own, Root(own)).kept.append(j)
     return sorted(found.values(), key=lambda r: r.node.order)

@@ -211,9 +211,17 @@ def test_lanes_as_many_as_rows_are_told_apart():
         lambda x, _: (x + jax.random.normal(jax.random.key(0), x.shape), None),
         lambda x, _: (x.astype(jnp.float32).astype(x.dtype), None),
         lambda x, _: (jnp.sort(x, axis=0), None),
+        lambda x, _: (jnp.where(jnp.asarray(np.arange(8) % 3 == 2), x, 0.5), None),
+        lambda x, _: (x, x > 0),
+        lambda x, _: (jnp.where((x > 0) & jnp.asarray([[True], [False], [True]]), x, 1.0), None),
+        lambda x, _: (x * jnp.sum(x > 0, axis=0), None),
+        lambda x, _: (x + jnp.take(x, jnp.asarray([0, 5, 1]), axis=0, mode="fill", fill_value=3.0), None),
     ],
-    ids=["mixed", "cumulated", "turned", "random", "rounded", "sorted"],
-)
+    ids=[
+        "mixed", "cumulated", "turned", "random", "rounded", "sorted", "chosen", "kept", "both", "counted",
+        "beyond",
+    ],
+)  # fmt: skip
 def test_what_cannot_be_said_is_left_to_xla(body, caplog):
     start = numbers(3, 8)
     with caplog.at_level(logging.INFO, "rhel_hw.kernels.loops"):
