@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
+from rhel_hw.kernels.compiler import loops_by
+
 OF_NUMBERS = ("jax", "jaxlib", "numpy", "scipy", "optax", "xarray", "zarr")
 OF_EXTRAS = ("plotly", "dask", "h5netcdf", "gdstk", "pyvisa", "seglearn")
 MISSING = "not installed"
@@ -18,7 +20,7 @@ def table() -> str:
     """One line for each, also for what is not there."""
     lines = [f"rhel-hw {version('rhel-hw')}", f"python {platform.python_version()}"]
     lines += [f"{name} {_installed(name)}" for name in (*OF_NUMBERS, *OF_EXTRAS)]
-    return "\n".join([*lines, f"ngspice {_ngspice()}"])
+    return "\n".join([*lines, f"loops by {loops_by()}", f"ngspice {_ngspice()}"])
 
 
 def _installed(name: str) -> str:

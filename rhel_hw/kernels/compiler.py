@@ -37,6 +37,11 @@ def usable() -> bool:
     return os.environ.get(KERNELS) != "0" and compiler() is not None
 
 
+def loops_by() -> str:
+    """What makes loops."""
+    return version() if usable() else "XLA"
+
+
 def version() -> str:
     """First line of what the compiler says of itself."""
     path = compiler()

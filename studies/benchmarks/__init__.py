@@ -11,8 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rhel_hw.kernels.compiler import usable
-from rhel_hw.kernels.compiler import version as compiler_version
+from rhel_hw.kernels.compiler import loops_by
 
 
 def machine() -> dict[str, str]:
@@ -23,7 +22,7 @@ def machine() -> dict[str, str]:
         "python": platform.python_version(),
         "jax": version("jax"),
         "rhel-hw": version("rhel-hw"),
-        "loops by": compiler_version() if usable() else "XLA",
+        "loops by": loops_by(),
     }
 
 

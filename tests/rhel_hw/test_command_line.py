@@ -15,6 +15,7 @@ import typer.main
 from rhel_hw.cli import app, completion
 from rhel_hw.cli.common import progress
 from rhel_hw.cli.examples import EXAMPLES
+from rhel_hw.kernels.compiler import loops_by
 from studies import export
 
 COMMAND = typer.main.get_command(app)
@@ -116,6 +117,7 @@ def test_versions_of_what_matters_without_loading_it(tmp_path):
     for name in ("rhel-hw", "jax", "jaxlib", "numpy", "scipy"):
         assert found[name] == importlib.metadata.version(name)
     assert found["python"] == sys.version.split()[0]
+    assert found["loops"].removeprefix("by ") == loops_by()
 
 
 def test_ngspice_is_asked_or_missed(monkeypatch, tmp_path, ngspice):

@@ -13,6 +13,7 @@ from circuits.generators import ladder, six_oscillators
 from devices import ArgumentError, Sine
 from rhel_hw import BPTT, RHEL, Reprepare, Richardson, Teacher, settings, simulate
 from rhel_hw.compare import METHODS, compare
+from rhel_hw.kernels.compiler import usable
 from studies.benchmarks import gradient as benchmark
 
 SECTIONS = """
@@ -299,6 +300,7 @@ def test_a_gradient_takes_less_than_backpropagation(size, loss):
 
 
 @pytest.mark.speed
+@pytest.mark.skipif(not usable(), reason="no C compiler, so loops are XLA's: apt-get install gcc, or set CC")
 @sized
 @lost
 def test_a_gradient_takes_a_few_free_passes(size, loss):
