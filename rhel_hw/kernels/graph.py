@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import frexp
 from typing import Any
 
@@ -31,6 +31,7 @@ def graph_of(body: ClosedJaxpr, carries: int, series: Sequence[Array] = ()) -> G
     """
     jaxpr = body.jaxpr
     avals: list[Any] = [v.aval for v in jaxpr.invars]
+    _refuse_keys(avals)
     builder = _Builder({a.shape[-1] for a in avals if a.shape})
     given = [builder.node("carry", a.shape, a.dtype, number=k) for k, a in enumerate(avals[:carries])]
     rows = [builder.node("row", x.shape[1:], x.dtype, arguments=(builder.as_node(x, embed=False),)) for x in series]
@@ -88,20 +89,26 @@ class _Builder:
             return self.run(inside.jaxpr, inside.consts, given)
         if name in SAME:
             return given
-        (out,) = equation.outvars
+        out = equation.outvars[0]
         if not any(isinstance(x, Node) for x in given) and not self._spreads(name, out.aval.shape):
             return self._outside(equation, given)
+        if len(equation.outvars) > 1:
+            raise Unsupported(name)
         nodes = [self.as_node(x) for x in given]
         return [self._simple(name, nodes, parameters, out.aval)]
 
     def _outside(self, equation: Any, given: list[Any]) -> list[Any]:
         """What is known before the loop: by JAX, and as numbers if all are numbers."""
-        if any(not isinstance(v.aval.dtype, np.dtype) for v in (*equation.invars, *equation.outvars)):
-            raise Unsupported("random numbers")
+        _refuse_keys(v.aval for v in (*equation.invars, *equation.outvars))
+
+        def found(*given: Array) -> list[Array]:
+            results = equation.primitive.bind(*given, **equation.params)
+            return list(results) if equation.primitive.multiple_results else [results]
+
         if any(isinstance(x, jax.core.Tracer) for x in given):
-            return [equation.primitive.bind(*given, **equation.params)]
+            return found(*given)
         with jax.ensure_compile_time_eval():
-            return [np.asarray(equation.primitive.bind(*map(jax.numpy.asarray, given), **equation.params))]
+            return [np.asarray(x) for x in found(*map(jax.numpy.asarray, given))]
 
     def _spreads(self, name: str, shape: tuple[int, ...]) -> bool:
         """Whether an array is copied for all lanes by it, which is better read where it was."""
@@ -223,6 +230,12 @@ def _split(node: Node) -> tuple[float, Node]:
             if factor is not None and rest.shape == node.shape:
                 return factor, rest
     return 1.0, node
+
+
+def _refuse_keys(avals: Iterable[Any]) -> None:
+    """Of random numbers: they are no numbers."""
+    if any(not isinstance(a.dtype, np.dtype) for a in avals):
+        raise Unsupported("random numbers")
 
 
 def _like(x: Any) -> jax.ShapeDtypeStruct:

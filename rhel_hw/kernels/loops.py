@@ -132,6 +132,10 @@ def _in_c(body: Body, start: Any, xs: Any, length: int, *, backwards: bool) -> t
     except Unsupported as reason:
         logging.getLogger(__name__).info("a loop of %d steps is left to XLA: %s", length, reason)
         return None
+    except Exception:  # losses may be anybody's; XLA can do all of them
+        words = "a loop of %d steps is left to XLA, though nothing should be in the way: please report this"
+        logging.getLogger(__name__).warning(words, length, exc_info=True)
+        return None
     name = registered(source.text)
     if name is None:
         return None

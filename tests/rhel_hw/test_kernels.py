@@ -213,13 +213,16 @@ def test_lanes_as_many_as_rows_are_told_apart():
         lambda x, _: (jnp.sort(x, axis=0), None),
         lambda x, _: (jnp.where(jnp.asarray(np.arange(8) % 3 == 2), x, 0.5), None),
         lambda x, _: (x, x > 0),
+        lambda x, _: (jax.lax.fori_loop(0, 3, lambda i, y: y + i * x, x), None),
+        lambda x, _: (x + jnp.concatenate(jnp.split(x, [1])[::-1]), None),
+        lambda x, _: (jax.lax.scan(lambda y, _: (0.5 * y, None), x, None, 3)[0], None),
         lambda x, _: (jnp.where((x > 0) & jnp.asarray([[True], [False], [True]]), x, 1.0), None),
         lambda x, _: (x * jnp.sum(x > 0, axis=0), None),
         lambda x, _: (x + jnp.take(x, jnp.asarray([0, 5, 1]), axis=0, mode="fill", fill_value=3.0), None),
     ],
     ids=[
-        "mixed", "cumulated", "turned", "random", "rounded", "sorted", "chosen", "kept", "both", "counted",
-        "beyond",
+        "mixed", "cumulated", "turned", "random", "rounded", "sorted", "chosen", "kept", "looped", "split", "scanned",
+        "both", "counted", "beyond",
     ],
 )  # fmt: skip
 def test_what_cannot_be_said_is_left_to_xla(body, caplog):
@@ -228,6 +231,18 @@ def test_what_cannot_be_said_is_left_to_xla(body, caplog):
         found = loops.scan(body, start, None, 2, in_c=True)
     assert "a loop of 2 steps is left to XLA" in caplog.text
     assert_same([found, jax.lax.scan(body, start, None, 2)], ulps=0)
+
+
+def test_what_fails_is_left_to_xla_and_said(monkeypatch, caplog):
+    def fault(*_):
+        raise KeyError("forgotten")
+
+    monkeypatch.setattr(loops, "graph_of", fault)
+    x = numbers(3, 8)
+    end, _ = loops.scan(lambda x, _: (x + 1, None), x, None, 2, in_c=True)
+    np.testing.assert_array_equal(end, x + 1 + 1)
+    assert "please report this" in caplog.text
+    assert "KeyError: 'forgotten'" in caplog.text
 
 
 @pytest.mark.parametrize("shape", [(), (3, 1)], ids=["none", "one"])
