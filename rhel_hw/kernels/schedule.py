@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from re import findall
+from typing import NamedTuple
 
 import numpy as np
 
 from rhel_hw.kernels.elements import Elements, Stored
 from rhel_hw.kernels.nodes import FUNCTIONS, VIEWS, Graph, Node, Unsupported
-from rhel_hw.kernels.places import Along, Place
+from rhel_hw.kernels.places import Along, Place, spelled
 
 UNROLLED = 32
 """Most rows that are written out one by one."""
@@ -84,13 +86,15 @@ def schedule(graph: Graph, elements: Callable[[dict[Node, Stored]], Elements], g
     for r in roots:
         for k in r.carried:
             for other in roots:
-                read = asked[other].get(graph.carries[k], set())
-                if read and (level[other] > level[r] or (level[other] == level[r] and not _same(read, r.key))):
+                read = asked[other].places.get(graph.carries[k], set())
+                if read and (
+                    level[other] > level[r] or (level[other] == level[r] and not _same(read, asked[other].counters))
+                ):
                     apart.add(k)
     arrays = {
         r.node: Stored(f"a{k}", True, r.node.rows)
         for k, r in enumerate(roots)
-        if not r.carried and (not r.kept or _read_elsewhere(r, roots, asked, level))
+        if not r.carried and (not r.kept or _read_elsewhere(r, asked, level))
     }
     return Schedule(groups, apart, arrays)
 
@@ -120,28 +124,43 @@ def _own(node: Node) -> Node:
     return Node("copy", node.shape, node.dtype, (node,), lane=node.lane, order=node.order)
 
 
-def _asked(elements: Elements, roots: list[Root]) -> dict[Node, set[Place]]:
+class _Asked(NamedTuple):
     """What is read to compute some roots in one loop."""
+
+    places: Mapping[Node, set[Place]]
+    counters: Sequence[str]
+    """Of the loops over rows."""
+    ranges: Mapping[str, tuple[int, int]]
+    """Of all counters, those of sums among them."""
+
+    def turns(self, place: Place) -> int:
+        """How often a place is asked for: in every turn of the loops over rows, and of sums that go along it."""
+        others = set(findall(r"\bi\d+\b", " ".join(map(spelled, place)))) - {*self.counters}
+        return prod(self.ranges[name][1] for name in (*self.counters, *others))
+
+
+def _asked(elements: Elements, roots: list[Root]) -> _Asked:
     with elements.tried():
+        key = roots[0].key
 
         def write(loops: Place) -> None:
             for root in roots:
                 for place in places(root.node.rows, loops):
                     elements.again(root.node, place)
 
-        elements.loops(roots[0].key, write)
-    return elements.asked
+        elements.loops(key, write)
+    return _Asked(elements.asked, list(elements.ranges)[: len(key)], elements.ranges)
 
 
-def _grouped(roots: list[Root], asked: dict[Root, dict[Node, set[Place]]]) -> list[tuple[tuple[int, ...], list[Root]]]:
+def _grouped(roots: list[Root], asked: Mapping[Root, _Asked]) -> list[tuple[tuple[int, ...], list[Root]]]:
     groups: list[tuple[tuple[int, ...], list[Root]]] = []
     level: dict[Node, tuple[int, Root]] = {}
     for root in roots:
         first = 0
-        for node, read in asked[root].items():
+        for node, read in asked[root].places.items():
             if node in level and node is not root.node:
                 found, other = level[node]
-                together = other.key == root.key and _same(read, root.key)
+                together = other.key == root.key and _same(read, asked[root].counters)
                 first = max(first, found if together else found + 1)
         at = next((k for k in range(first, len(groups)) if groups[k][0] == root.key), None)
         if at is None:
@@ -152,26 +171,14 @@ def _grouped(roots: list[Root], asked: dict[Root, dict[Node, set[Place]]]) -> li
     return groups
 
 
-def _same(read: set[Place], key: tuple[int, ...]) -> bool:
-    """Whether all is read from where the loops are."""
-    return not key or all(_counters(place) == sorted(_counters(place)) and _plain(place, key) for place in read)
+def _same(read: set[Place], counters: Sequence[str]) -> bool:
+    """Whether all is read from where the loops over rows are, and by no other counter."""
+    here = [Along(name) for name in counters]
+    return all([i for i in place if not isinstance(i, int)] == here for place in read)
 
 
-def _counters(place: Place) -> list[int]:
-    """Counters of loops in a place; those of inner loops are larger."""
-    return [int(i.name[1:]) for i in place if isinstance(i, Along)]
-
-
-def _plain(place: Place, key: tuple[int, ...]) -> bool:
-    """Whether a place has a counter for every loop, and nothing is added to them."""
-    loops = [i for i in place if not isinstance(i, int)]
-    return len(loops) == len(key) == len({i for i in loops if isinstance(i, Along) and i.offset == 0})
-
-
-def _read_elsewhere(
-    root: Root, roots: list[Root], asked: dict[Root, dict[Node, set[Place]]], level: dict[Root, int]
-) -> bool:
-    return any(root.node in asked[other] and level[other] != level[root] for other in roots if other is not root)
+def _read_elsewhere(root: Root, asked: Mapping[Root, _Asked], level: Mapping[Root, int]) -> bool:
+    return any(root.node in found.places and level[other] != level[root] for other, found in asked.items())
 
 
 def _again(
@@ -180,9 +187,10 @@ def _again(
 ) -> Node | None:  # fmt: skip
     """The last node that is computed more often than it should be."""
     times: defaultdict[Node, float] = defaultdict(float)
-    for key, members in groups:
-        for node, read in _asked(elements(stored), members).items():
-            times[node] += prod(key) * len(read)
+    for _, members in groups:
+        found = _asked(elements(stored), members)
+        for node, read in found.places.items():
+            times[node] += sum(map(found.turns, read))
     costs: dict[Node, float] = {}
     worst = None
     for node in sorted(times, key=lambda n: n.order):

@@ -145,6 +145,18 @@ def test_places(name, rows):
     assert_same(both(body, numbers(rows, 10), length=STEPS))
 
 
+@pytest.mark.parametrize("rows", [20, 30, 40, 64])
+def test_long_sums_read_what_is_stored(rows):
+    """Of numbers that are computed once for all of them, where rows are written out and where they are looped over."""
+    matrix, order = numbers(rows, rows) / rows, np.random.default_rng(1).permutation(rows)
+
+    def body(x, _):
+        y = jnp.tensordot(matrix, jnp.sin(2 * x)[order], 1)
+        return 0.5 * x + y, (y, jnp.sum(jnp.cos(y), axis=0) - jnp.tensordot(matrix, y + x, 1))
+
+    assert_same(both(body, numbers(rows, 6), length=STEPS))
+
+
 def test_what_is_carried_may_go_anywhere():
     """Old numbers are read to the end of a step: exchanged, shifted, and where new ones are already known."""
 
