@@ -14,7 +14,7 @@ ARITHMETIC = frozenset(
 )
 FUNCTIONS = frozenset(("cos", "exp", "expm1", "log", "log1p", "logistic", "pow", "rsqrt", "sin", "sqrt", "tan", "tanh"))
 DECISIONS = frozenset(("and", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "select_n", "xor"))
-ELEMENTWISE = ARITHMETIC | FUNCTIONS | DECISIONS | {"convert_element_type", "copy", "sign", "square"}
+ELEMENTWISE = ARITHMETIC | FUNCTIONS | DECISIONS | {"convert_element_type", "copy", "square"}
 """Primitives whose numbers come from the same place of all arguments."""
 VIEWS = frozenset(("broadcast_in_dim", "reshape", "squeeze", "slice", "transpose", "neg"))
 """Primitives that factors may be drawn out of."""
